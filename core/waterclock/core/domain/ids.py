@@ -1,0 +1,44 @@
+"""Ids that are pure functions of what they name."""
+
+from datetime import UTC, datetime
+from hashlib import blake2b
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_SECOND = 1_000_000
+
+
+def run_id(job_id: str, scheduled: int) -> str:
+    """The one run of a job at a scheduled instant, whatever the definition's version."""
+    seconds, micros = divmod(scheduled, _SECOND)
+    stamp = datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%S")
+    return f"{job_id}@{stamp}{micros:06d}Z" if micros else f"{job_id}@{stamp}Z"
+
+
+def requested_run_id(job_id: str, command_id: str) -> str:
+    """A run somebody asked for: the same command, repeated, names the same run."""
+    return f"{job_id}@now-{command_id}"
+
+
+def timed_id(now: int, entropy: int) -> str:
+    """20 characters: milliseconds since the epoch, then 50 bits the caller drew."""
+    return _base32((now // 1000) & (1 << 50) - 1, 10) + _base32(entropy & (1 << 50) - 1, 10)
+
+
+def keyed_id(namespace: str, key: str) -> str:
+    """The id a job gets from its idempotency key."""
+    digest = blake2b(f"{namespace}\0{key}".encode(), digest_size=13).digest()
+    return "k" + _base32(int.from_bytes(digest) >> 9, 19)
+
+
+def fraction(*parts: object) -> float:
+    """A number in [0, 1) that is a pure function of its arguments: jitter that a replay repeats."""
+    digest = blake2b("\0".join(map(str, parts)).encode(), digest_size=8).digest()
+    return (int.from_bytes(digest) >> 11) / (1 << 53)
+
+
+def _base32(number: int, width: int) -> str:
+    digits = []
+    for _ in range(width):
+        digits.append(_ALPHABET[number & 31])
+        number >>= 5
+    return "".join(reversed(digits))

@@ -1,0 +1,275 @@
+"""What happened: past-tense facts, in the two truth streams.
+
+`JOBS` holds job events, each with the full new definition. `RUNS` holds run events. Every message of either
+stream is a frame: an envelope with one or more events of one partition. Instants are integer microseconds
+since the epoch. A tag, once released, keeps its meaning for ever; new fields have defaults.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from waterclock.proto.spec import JobSpec
+
+Instant = int
+"""Microseconds since the Unix epoch."""
+
+Trigger = Literal["schedule", "now", "backfill", "retry", "dependency", "overlap", "rescue", "workflow", "fan_out"]
+
+SCHEMA_VERSION = 1
+
+
+# --- JOBS ----------------------------------------------------------------------------------------------
+
+
+class JobEventBase(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    job_id: str
+    spec: JobSpec
+    at: Instant
+    created_at: Instant
+    actor: str = ""
+    cause: str = ""
+    """The id of the command that led to this event."""
+    note: str = ""
+
+
+class JobCreated(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_created"):
+    pass
+
+
+class JobUpdated(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_updated"):
+    paused: bool = False
+    """Whether the job is paused after this edit: an edit neither pauses nor resumes."""
+
+
+class JobPaused(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_paused"):
+    pass
+
+
+class JobResumed(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_resumed"):
+    missed_since: Instant | None = None
+    """Take the fires missed since then by the catch-up policy; None starts from now."""
+
+
+class JobCancelled(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_cancelled"):
+    pass
+
+
+JobEvent = JobCreated | JobUpdated | JobPaused | JobResumed | JobCancelled
+
+
+class JobFrame(Struct, frozen=True, kw_only=True):
+    events: tuple[JobEvent, ...]
+    v: int = SCHEMA_VERSION
+
+
+# --- RUNS ----------------------------------------------------------------------------------------------
+
+
+class RunEventBase(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
+    run_id: str
+    at: Instant
+
+
+class RunRequested(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="requested"):
+    """Somebody asked for a run beside the schedule (run now, backfill). Written by the api."""
+
+    actor: str = ""
+    cause: str = ""
+    scheduled: Instant | None = None
+    trigger: Trigger = "now"
+    parameters: Any = None
+
+
+class RunQueued(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="queued"):
+    """The owner published the work of this attempt."""
+
+    version: int
+    scheduled: Instant
+    due: Instant
+    attempt: int = 1
+    crash_count: int = 0
+    trigger: Trigger = "schedule"
+    queue: str = "default"
+    tier: str = "light"
+    priority: int = 0
+    handler: str | None = None
+    parent: str | None = None
+    """The workflow or fan-out run this one is part of."""
+    epoch: int | None = None
+
+
+class RunWaiting(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="waiting"):
+    """The run is due, but must wait: for the run before it, for a dependency, for a key."""
+
+    version: int
+    scheduled: Instant
+    due: Instant
+    reason: str
+    trigger: Trigger = "schedule"
+    parent: str | None = None
+    epoch: int | None = None
+
+
+class RunSkipped(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="skipped"):
+    version: int
+    scheduled: Instant
+    due: Instant
+    reason: str
+    because_of: str | None = None
+    """The run that stood in the way."""
+    parent: str | None = None
+    epoch: int | None = None
+
+
+class RunsMissed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="missed"):
+    """`count` fires from `scheduled` to `until` (inclusive) were not taken. `run_id` is the first one's."""
+
+    version: int
+    scheduled: Instant
+    until: Instant
+    count: int
+    reason: str
+
+
+class RunStarted(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="started"):
+    attempt: int
+    executor_id: str
+    fencing_token: int | None = None
+
+
+class Outcome(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """How an attempt ended. Carries its start, so that a short attempt is one event and not two."""
+
+    attempt: int
+    executor_id: str
+    started: Instant
+    exit_code: int | None = None
+    output: Any = None
+    log_url: str | None = None
+    cpu_seconds: float | None = None
+    memory_bytes: int | None = None
+    fencing_token: int | None = None
+
+
+class RunSucceeded(Outcome, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="succeeded"):
+    pass
+
+
+class RunFailed(Outcome, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="failed"):
+    reason: str
+    error_message: str = ""
+    retry_at: Instant | None = None
+    """When the next attempt is due; None: there is none, and the run is a dead letter."""
+
+
+class RunTimedOut(Outcome, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="timed_out"):
+    reason: str
+    error_message: str = ""
+    retry_at: Instant | None = None
+
+
+class RunSnoozed(Outcome, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="snoozed"):
+    """The handler asked to be called again later; the attempt does not count."""
+
+    until: Instant
+    reason: str = ""
+
+
+class RunReturned(Outcome, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="returned"):
+    """A draining executor handed the attempt back; it does not count."""
+
+    reason: str = ""
+
+
+class RunCancelled(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="cancelled"):
+    """By the owner if nothing runs, else by the executor once the process is gone."""
+
+    reason: str = ""
+    attempt: int = 0
+    executor_id: str | None = None
+    started: Instant | None = None
+    exit_code: int | None = None
+    log_url: str | None = None
+    version: int | None = None
+    scheduled: Instant | None = None
+    fencing_token: int | None = None
+
+
+class RunLost(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="lost"):
+    """The executor of this attempt died. Counted apart from attempts; `dead` when it happened too often."""
+
+    attempt: int
+    crash_count: int
+    executor_id: str | None = None
+    reason: str = ""
+    dead: bool = False
+
+
+class RunCancelRequested(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="cancel_requested"):
+    actor: str = ""
+    cause: str = ""
+    reason: str = ""
+
+
+class RunRetryRequested(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="retry_requested"):
+    """Redrive of a run that ended badly: same id, next attempt number, attempts counted anew."""
+
+    actor: str = ""
+    cause: str = ""
+
+
+class OutcomeRejected(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="rejected"):
+    """An outcome that came with an old fencing token: kept as evidence, changes nothing."""
+
+    attempt: int
+    executor_id: str
+    fencing_token: int
+    current_token: int | None = None
+    outcome: str = ""
+
+
+class ScheduleEnded(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="schedule_ended"):
+    """The job will not fire again. `run_id` is the job's id here."""
+
+    version: int
+    reason: str
+
+
+RunEvent = (
+    RunRequested
+    | RunQueued
+    | RunWaiting
+    | RunSkipped
+    | RunsMissed
+    | RunStarted
+    | RunSucceeded
+    | RunFailed
+    | RunTimedOut
+    | RunSnoozed
+    | RunReturned
+    | RunCancelled
+    | RunLost
+    | RunCancelRequested
+    | RunRetryRequested
+    | OutcomeRejected
+    | ScheduleEnded
+)
+
+
+class Cursor(Struct, frozen=True, kw_only=True):
+    """How far the owner had come when it wrote a frame: the frame and its position are one write."""
+
+    jobs: int
+    """`JOBS` is consumed through this sequence."""
+    time: Instant
+    """Every fire up to and including this instant is decided."""
+
+
+class Frame(Struct, frozen=True, kw_only=True):
+    """One message on `wc.runs.<p>`."""
+
+    writer: str
+    events: tuple[RunEvent, ...]
+    cursor: Cursor | None = None
+    v: int = SCHEMA_VERSION

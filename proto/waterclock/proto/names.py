@@ -1,0 +1,119 @@
+"""Every stream, bucket and subject name, and how ids map to partitions. Nothing else spells one."""
+
+import re
+from zlib import crc32
+
+ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+"""What a user may choose as an id. `~` and `@` are ours: `<frame>~<n>`, `<workflow>~<node>`, `<job>@<time>`."""
+
+_ID = re.compile(ID_PATTERN)
+
+JOBS = "JOBS"
+RUNS = "RUNS"
+WORK = "WORK"
+TIMING = "timing"
+CONTROL = "control"
+ARTIFACTS = "artifacts"
+LOGS = "logs"
+
+SERVICE = "waterclock"
+SERVICE_PREFIX = "waterclock.v1"
+
+BANDS = (0, 1, 10, 50, 90)
+"""The lowest priority of each work band; a run waits in the band its priority falls into."""
+
+TIERS = ("light", "medium", "heavy")
+
+
+def is_user_id(text: str) -> bool:
+    return _ID.match(text) is not None
+
+
+def partition_of(job_id: str, partitions: int) -> int:
+    """The partition of a job, or of anything named after one: members, nodes and runs stay with their owner."""
+    root = job_id.partition("@")[0].partition("~")[0]
+    return crc32(root.encode()) % partitions
+
+
+def job_of(run_id: str) -> str:
+    return run_id.partition("@")[0]
+
+
+def job_subject(partition: int, job_id: str) -> str:
+    return f"wc.jobs.{partition}.{job_id}"
+
+
+def jobs_of_partition(partition: int | str = "*") -> str:
+    return f"wc.jobs.{partition}.>" if partition != "*" else "wc.jobs.>"
+
+
+def runs_subject(partition: int | str = "*") -> str:
+    return f"wc.runs.{partition}"
+
+
+def lease_subject(partition: int | str = "*") -> str:
+    return f"wc.lease.{partition}"
+
+
+def work_subject(route: str, tier: str, band: int, run_id: str, attempt: int) -> str:
+    return f"wc.work.{route}.{tier}.{band}.{run_id}.{attempt}"
+
+
+def work_filter(route: str, tier: str, band: int) -> str:
+    return f"wc.work.{route}.{tier}.{band}.>"
+
+
+def work_consumer(route: str, tier: str, band: int) -> str:
+    return f"{route}_{tier}_{band}"
+
+
+def route_of(queue: str, handler: str | None) -> str:
+    """Handlers have a queue of their own each, so that no worker is handed what it cannot run."""
+    return queue if handler is None else f"{queue}={handler}"
+
+
+def band_of(priority: int) -> int:
+    band = 0
+    for index, lowest in enumerate(BANDS):
+        if priority >= lowest:
+            band = index
+    return band
+
+
+def kv_stream(bucket: str) -> str:
+    return f"KV_{bucket}"
+
+
+def kv_subject(bucket: str, key: str) -> str:
+    return f"$KV.{bucket}.{key}"
+
+
+def timing_hot(partition: int, job_id: str) -> str:
+    return f"{partition}.hot.{job_id}"
+
+
+def timing_bucket(partition: int, minute: int, job_id: str) -> str:
+    return f"{partition}.{minute}.{job_id}"
+
+
+def member_key(kind: str, instance: str) -> str:
+    return f"member.{kind}.{instance}"
+
+
+def run_lease_key(run_id: str) -> str:
+    return f"run.{run_id}"
+
+
+def claim_subject(partition: int | str = "*") -> str:
+    """Request/reply to the owner of a partition: may this redelivered attempt still run?"""
+    return f"wc.claim.{partition}"
+
+
+def stop_subject(executor_id: str = "*") -> str:
+    """Owner to executor: stop this run."""
+    return f"wc.stop.{executor_id}"
+
+
+def log_subject(run_id: str) -> str:
+    """Live output of a run, chunk by chunk."""
+    return f"wc.log.{run_id}"

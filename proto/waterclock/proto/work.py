@@ -1,0 +1,47 @@
+"""The work queue's message: one attempt, with all an executor needs."""
+
+from msgspec import Struct
+
+from waterclock.proto.events import Instant, Trigger
+from waterclock.proto.spec import JobSpec
+
+
+class WorkItem(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    run_id: str
+    job_id: str
+    version: int
+    spec: JobSpec
+    scheduled: Instant
+    due: Instant
+    queued: Instant
+    attempt: int = 1
+    crash_count: int = 0
+    first_attempt: int = 1
+    """The attempt at which counting began: 1, or later after a redrive."""
+    trigger: Trigger = "schedule"
+    recovered: bool = False
+    """Published again after a crash: the executor asks the owner before it runs."""
+    parent: str | None = None
+    epoch: int | None = None
+    index: int | None = None
+
+
+class ClaimRequest(Struct, frozen=True, kw_only=True):
+    """An executor holds a delivery that may not be the first: may it run?"""
+
+    run_id: str
+    attempt: int
+    executor_id: str
+
+
+class ClaimReply(Struct, frozen=True, kw_only=True):
+    verdict: str
+    """`run`, `drop` (already ended, or another attempt is current) or `wait` (another executor still has it)."""
+    crash_count: int = 0
+
+
+class StopRequest(Struct, frozen=True, kw_only=True):
+    run_id: str
+    reason: str
+    now: bool = False
+    """KILL at once instead of TERM and grace."""
