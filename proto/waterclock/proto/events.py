@@ -38,8 +38,8 @@ class JobCreated(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, ta
 
 
 class JobUpdated(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_updated"):
-    paused: bool = False
-    """Whether the job is paused after this edit: an edit neither pauses nor resumes."""
+    paused_at: Instant | None = None
+    """Since when the job is paused: an edit neither pauses nor resumes."""
 
 
 class JobPaused(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_paused"):
@@ -94,6 +94,10 @@ class RunQueued(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     tier: str = "light"
     priority: int = 0
     handler: str | None = None
+    first_attempt: int = 1
+    """The attempt at which counting began: 1, or later after a redrive."""
+    pause_after: int | None = None
+    """Failed runs in a row that pause the schedule."""
     parent: str | None = None
     """The workflow or fan-out run this one is part of."""
     epoch: int | None = None
@@ -210,13 +214,24 @@ class RunCancelRequested(RunEventBase, frozen=True, kw_only=True, omit_defaults=
     actor: str = ""
     cause: str = ""
     reason: str = ""
+    now: bool = False
+    """Kill at once, without a grace."""
 
 
 class RunRetryRequested(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="retry_requested"):
-    """Redrive of a run that ended badly: same id, next attempt number, attempts counted anew."""
+    """Redrive of a run that ended badly: same id, next attempt number, attempts counted anew.
 
+    The owner has forgotten a run that ended, so the request names what the next attempt needs.
+    """
+
+    version: int
+    scheduled: Instant
+    attempt: int
+    """The last attempt's number."""
     actor: str = ""
     cause: str = ""
+    parent: str | None = None
+    epoch: int | None = None
 
 
 class OutcomeRejected(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="rejected"):
@@ -264,6 +279,8 @@ class Cursor(Struct, frozen=True, kw_only=True):
     """`JOBS` is consumed through this sequence."""
     time: Instant
     """Every fire up to and including this instant is decided."""
+    work: int = 0
+    """The work of every run queued in frames up to this sequence of `RUNS` is published."""
 
 
 class Frame(Struct, frozen=True, kw_only=True):

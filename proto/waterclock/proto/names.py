@@ -93,7 +93,16 @@ def timing_hot(partition: int, job_id: str) -> str:
 
 
 def timing_bucket(partition: int, minute: int, job_id: str) -> str:
-    return f"{partition}.{minute}.{job_id}"
+    """Minutes since the epoch, grouped by hour so that a long downtime is read in few scans."""
+    return f"{partition}.{minute // 60}.{minute % 60}.{job_id}"
+
+
+def timing_minute(partition: int, minute: int) -> str:
+    return f"{partition}.{minute // 60}.{minute % 60}.*"
+
+
+def timing_hour(partition: int, hour: int) -> str:
+    return f"{partition}.{hour}.*.*"
 
 
 def member_key(kind: str, instance: str) -> str:
@@ -109,8 +118,8 @@ def claim_subject(partition: int | str = "*") -> str:
     return f"wc.claim.{partition}"
 
 
-def stop_subject(executor_id: str = "*") -> str:
-    """Owner to executor: stop this run."""
+def stop_subject(executor_id: str = "all") -> str:
+    """Owner to one executor, or to all: stop this run. Who does not run it yet, but pulls it later, drops it."""
     return f"wc.stop.{executor_id}"
 
 

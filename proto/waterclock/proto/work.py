@@ -32,6 +32,7 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
     run_id: str
     attempt: int
     executor_id: str
+    delivered: int = 1
 
 
 class ClaimReply(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,170 @@
+"""The job aggregate: what may happen to a definition. Each event carries all of it, so the last one is the state."""
+
+from typing import Literal, assert_never
+
+from msgspec import Struct
+
+from waterclock.proto.events import (
+    Instant,
+    JobCancelled,
+    JobCreated,
+    JobEvent,
+    JobPaused,
+    JobResumed,
+    JobUpdated,
+)
+from waterclock.proto.spec import JobSpec
+
+JobStatus = Literal["SCHEDULED", "PAUSED", "CANCELLED"]
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    job_id: str
+    spec: JobSpec
+    status: JobStatus
+    created_at: Instant
+    updated_at: Instant
+    paused_at: Instant | None = None
+    note: str = ""
+
+
+class Issued(Struct, frozen=True, kw_only=True):
+    """What every command carries: who asked, and the id under which a repeat is recognised."""
+
+    actor: str = ""
+    cause: str = ""
+
+
+class CreateJob(Issued, frozen=True, kw_only=True):
+    job_id: str
+    spec: JobSpec
+
+
+class UpdateJob(Issued, frozen=True, kw_only=True):
+    spec: JobSpec
+
+
+class PauseJob(Issued, frozen=True, kw_only=True):
+    note: str = ""
+
+
+class ResumeJob(Issued, frozen=True, kw_only=True):
+    missed: bool = False
+
+
+class CancelJob(Issued, frozen=True, kw_only=True):
+    note: str = ""
+
+
+JobCommand = CreateJob | UpdateJob | PauseJob | ResumeJob | CancelJob
+
+
+class Refused(Exception):
+    """The command cannot be carried out in the job's state."""
+
+
+def decide(job: Job | None, command: JobCommand, now: Instant) -> tuple[JobEvent, ...]:
+    """The events a command leads to; none when the job is already as asked."""
+    if isinstance(command, CreateJob):
+        if job is not None:
+            raise Refused(f"job {command.job_id} exists already")
+        created = JobCreated(
+            job_id=command.job_id,
+            spec=command.spec,
+            at=now,
+            created_at=now,
+            actor=command.actor,
+            cause=command.cause,
+        )
+        return (created,)
+    if job is None:
+        raise Refused("there is no such job")
+    if job.status == "CANCELLED" and not isinstance(command, CancelJob):
+        raise Refused(f"job {job.job_id} is cancelled")
+    at = max(now, job.updated_at)
+    match command:
+        case UpdateJob():
+            if command.spec == job.spec:
+                return ()
+            return (
+                JobUpdated(
+                    job_id=job.job_id,
+                    spec=command.spec,
+                    at=at,
+                    created_at=job.created_at,
+                    actor=command.actor,
+                    cause=command.cause,
+                    note=job.note,
+                    paused_at=job.paused_at,
+                ),
+            )
+        case PauseJob():
+            if job.status == "PAUSED":
+                return ()
+            return (
+                JobPaused(
+                    job_id=job.job_id,
+                    spec=job.spec,
+                    at=at,
+                    created_at=job.created_at,
+                    actor=command.actor,
+                    cause=command.cause,
+                    note=command.note,
+                ),
+            )
+        case ResumeJob():
+            if job.status != "PAUSED":
+                return ()
+            return (
+                JobResumed(
+                    job_id=job.job_id,
+                    spec=job.spec,
+                    at=at,
+                    created_at=job.created_at,
+                    actor=command.actor,
+                    cause=command.cause,
+                    missed_since=job.paused_at if command.missed else None,
+                ),
+            )
+        case CancelJob():
+            if job.status == "CANCELLED":
+                return ()
+            return (
+                JobCancelled(
+                    job_id=job.job_id,
+                    spec=job.spec,
+                    at=at,
+                    created_at=job.created_at,
+                    actor=command.actor,
+                    cause=command.cause,
+                    note=command.note,
+                ),
+            )
+        case _:
+            assert_never(command)
+
+
+def evolve(job: Job | None, event: JobEvent) -> Job:
+    """The state after an event. `job` is there for the shape of it: an event says all."""
+    status: JobStatus
+    paused_at: Instant | None
+    match event:
+        case JobCreated() | JobResumed():
+            status, paused_at = "SCHEDULED", None
+        case JobUpdated():
+            status, paused_at = ("SCHEDULED" if event.paused_at is None else "PAUSED"), event.paused_at
+        case JobPaused():
+            status, paused_at = "PAUSED", event.at
+        case JobCancelled():
+            status, paused_at = "CANCELLED", None
+        case _:
+            assert_never(event)
+    return Job(
+        job_id=event.job_id,
+        spec=event.spec,
+        status=status,
+        created_at=event.created_at,
+        updated_at=event.at,
+        paused_at=paused_at,
+        note=event.note,
+    )

@@ -1,0 +1,92 @@
+"""A hierarchical timing wheel: insert in O(1), take what is due at a cost of what is due.
+
+Six levels of 64 slots; a slot of level 0 is one millisecond, of level n 64**n. An occupied slot is a bit in its
+level's map, so that finding the next one is arithmetic and not a walk. Items beyond the last level wait in it
+and are placed again when it turns. There is no removal: the owner of an item checks on expiry whether it still holds.
+"""
+
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+_BITS = 6
+_SLOTS = 1 << _BITS
+_MASK = _SLOTS - 1
+_LEVELS = 6
+_TICK = 1000
+_SPAN = 1 << (_BITS * _LEVELS)
+
+
+class Wheel(Generic[T]):
+    def __init__(self, now: int) -> None:
+        self._tick = now // _TICK
+        self._occupied = [0] * _LEVELS
+        self._slots: list[dict[int, list[tuple[int, T]]]] = [{} for _ in range(_LEVELS)]
+        self._overdue: list[tuple[int, T]] = []
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, due: int, item: T) -> None:
+        """Due is in microseconds; an item is never handed out before it."""
+        self._size += 1
+        self._place(due, item)
+
+    def next_due(self) -> int | None:
+        """An instant by which nothing is due yet, or None when the wheel is empty; exact within level 0."""
+        if self._overdue:
+            return min(due for due, _ in self._overdue)
+        tick = self._next_occupied()
+        return None if tick is None else tick[0] * _TICK
+
+    def take(self, now: int) -> list[tuple[int, T]]:
+        """Everything due at `now`, in order of due time."""
+        due, self._overdue = self._overdue, []
+        target = now // _TICK
+        while (found := self._next_occupied()) is not None and found[0] <= target:
+            start, level, slot = found
+            self._tick = max(self._tick, start)
+            items = self._slots[level].pop(slot)
+            self._occupied[level] &= ~(1 << slot)
+            if level == 0:
+                due.extend(items)
+            else:
+                for at, item in items:
+                    self._place(at, item)
+                due.extend(self._overdue)
+                self._overdue = []
+        self._tick = max(self._tick, target)
+        self._size -= len(due)
+        due.sort(key=lambda pair: pair[0])
+        return due
+
+    def _place(self, due: int, item: T) -> None:
+        tick = -(-due // _TICK)
+        if tick <= self._tick:
+            self._overdue.append((due, item))
+            return
+        tick = min(tick, self._tick + _SPAN - 1)
+        level = ((tick ^ self._tick).bit_length() - 1) // _BITS
+        if level >= _LEVELS:
+            level = _LEVELS - 1
+        slot = (tick >> (level * _BITS)) & _MASK
+        self._slots[level].setdefault(slot, []).append((due, item))
+        self._occupied[level] |= 1 << slot
+
+    def _next_occupied(self) -> tuple[int, int, int] | None:
+        """(first tick, level, slot) of the earliest occupied slot."""
+        best: tuple[int, int, int] | None = None
+        for level in range(_LEVELS):
+            bits = self._occupied[level]
+            if not bits:
+                continue
+            shift = level * _BITS
+            here = (self._tick >> shift) & _MASK
+            rotated = ((bits >> here) | (bits << (_SLOTS - here))) & ((1 << _SLOTS) - 1)
+            ahead = (rotated & -rotated).bit_length() - 1
+            start = ((self._tick >> shift) + ahead) << shift
+            candidate = (start, level, (here + ahead) & _MASK)
+            if best is None or candidate[0] < best[0]:
+                best = candidate
+        return best

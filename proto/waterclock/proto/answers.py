@@ -1,0 +1,182 @@
+"""What the service answers. Field names are the public contract's; every field is always present."""
+
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+from waterclock.proto.problem import Problem
+from waterclock.proto.spec import (
+    CatchUp,
+    Delivery,
+    DstGap,
+    DstOverlap,
+    FanOut,
+    Limits,
+    Overlap,
+    Retention,
+    ScheduleType,
+    Task,
+    Tier,
+)
+
+JobState = Literal["SCHEDULED", "PAUSED", "CANCELLED", "COMPLETED"]
+RunState = Literal[
+    "WAITING",
+    "QUEUED",
+    "RUNNING",
+    "RETRYING",
+    "SUCCESS",
+    "FAILED",
+    "TIMED_OUT",
+    "CANCELLED",
+    "SKIPPED",
+    "MISSED",
+]
+ENDED: frozenset[RunState] = frozenset(("SUCCESS", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "MISSED"))
+
+T = TypeVar("T")
+
+
+class Page(Struct, Generic[T], frozen=True, kw_only=True):
+    items: list[T]
+    next_cursor: str | None = None
+
+
+# --- jobs ----------------------------------------------------------------------------------------------
+
+
+class JobAccepted(Struct, frozen=True, kw_only=True):
+    job_id: str
+    version: int
+    status: JobState
+    next_run_at: datetime | None = None
+
+
+class Accepted(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a bulk answer: the job, or why it was refused."""
+
+    line: int
+    job_id: str | None = None
+    version: int | None = None
+    status: JobState | None = None
+    next_run_at: datetime | None = None
+    problem: Problem | None = None
+
+
+class RetryPolicy(Struct, frozen=True, kw_only=True):
+    initial_seconds: float
+    factor: float
+    max_seconds: float
+    jitter: bool
+    retry_on_timeout: bool
+    non_retryable_exit_codes: tuple[int, ...]
+    non_retryable_errors: tuple[str, ...]
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """One firing of a job."""
+
+    run_id: str
+    job_id: str
+    status: RunState
+    workflow_run_id: str | None = None
+    epoch: int | None = None
+    reason: str | None = None
+    attempt_number: int = 0
+    crash_count: int = 0
+    scheduled_time: datetime | None = None
+    due_time: datetime | None = None
+    queued_time: datetime | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    modified_time: datetime | None = None
+    executor_id: str | None = None
+    exit_code: int | None = None
+    error_message: str | None = None
+    output: Any = None
+    log_url: str | None = None
+    fencing_token: int | None = None
+    created_at: datetime | None = None
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A definition as it stands, with what it did last and does next."""
+
+    job_id: str
+    name: str
+    schedule_type: ScheduleType
+    status: JobState
+    schedule_time: datetime | None
+    cron_expression: str | tuple[str, ...] | None
+    interval_seconds: float | None
+    timezone: str
+    start_at: datetime | None
+    end_at: datetime | None
+    jitter_seconds: float
+    max_fires: int | None
+    dst_gap: DstGap
+    dst_overlap: DstOverlap
+    exclude: tuple[str, ...]
+    overlap: Overlap
+    catch_up: CatchUp
+    task: Task
+    payload: Any
+    labels: dict[str, str]
+    metadata: dict[str, Any]
+    dependencies: tuple[str, ...]
+    priority: int
+    tier: Tier
+    queue: str
+    slots: int
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    rate_key: str | None
+    rate_per_second: float | None
+    start_deadline_seconds: float | None
+    pause_on_failure: int | None
+    max_retries: int
+    retry: RetryPolicy
+    timeout_seconds: float | None
+    delivery: Delivery
+    critical: bool
+    retention: Retention | None
+    limits: Limits | None
+    secrets: tuple[str, ...]
+    fan_out: FanOut | None
+    idempotency_key: str | None
+    namespace: str
+    version: int
+    next_run_at: datetime | None
+    last_run: Run | None
+    created_at: datetime
+    updated_at: datetime
+    note: str = ""
+    """Why it was paused or cancelled, as far as somebody said."""
+
+
+class JobStatus(Struct, frozen=True, kw_only=True):
+    job_id: str
+    status: JobState
+    version: int
+    next_run_at: datetime | None
+    latest_run: Run | None
+
+
+# --- runs ----------------------------------------------------------------------------------------------
+
+
+class RunAccepted(Struct, frozen=True, kw_only=True):
+    run_id: str
+
+
+class LogChunk(Struct, frozen=True, kw_only=True):
+    """A piece of a run's output. `offset` is where it starts, so that a follower can go on after a break."""
+
+    offset: int
+    text: str
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    status: Literal["ok", "unavailable"]
+    detail: str = ""

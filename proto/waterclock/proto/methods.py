@@ -1,0 +1,103 @@
+"""The service's methods, one row each. The NATS service, the REST routes, the client and the command line are
+built from this table, so that a new method is added in one place and they cannot drift apart.
+
+Over NATS a method is `waterclock.v1.<name>`: the request struct as JSON in, the answer as JSON out. Over REST the
+fields of the request come from the path, then the query (or the JSON body where there is one), then two headers:
+`Idempotency-Key` fills `idempotency_key` and `If-Match` fills `if_match` when the request has such a field.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from msgspec import Struct
+
+from waterclock.proto import answers, queries
+from waterclock.proto.answers import Page
+from waterclock.proto.names import SERVICE_PREFIX
+from waterclock.proto.requests import JobRequest
+
+Q = TypeVar("Q", bound=Struct)
+A = TypeVar("A")
+
+Scope = Literal["open", "read", "submit", "operate", "admin"]
+"""What a caller must be allowed to do; `open` needs no token. Each scope includes the ones before it."""
+
+Verb = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    verb: Verb
+    path: str
+    status: int = 200
+    body: Literal["json", "lines", "bytes"] = "json"
+    """`lines`: NDJSON or an array, one request each. `bytes`: the body is content, not a request."""
+    array: bool = False
+    """A page is answered as a bare array, with its cursor in a `Link` header."""
+    also: tuple[Verb, ...] = ()
+    location: str = ""
+    """Where a created thing is found, as a path over the answer's fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Generic[Q, A]):
+    name: str
+    summary: str
+    request: type[Q]
+    answer: type[A]
+    scope: Scope
+    rest: Rest | None = None
+    streaming: bool = False
+    """Answers come one after another until an empty one."""
+
+    @property
+    def subject(self) -> str:
+        return f"{SERVICE_PREFIX}.{self.name}"
+
+
+JOBS_CREATE = Method(
+    "jobs.create",
+    "Define a job",
+    JobRequest,
+    answers.JobAccepted,
+    "submit",
+    Rest("POST", "/v1/jobs", 201, location="/v1/jobs/{job_id}"),
+)
+JOBS_BATCH = Method(
+    "jobs.batch",
+    "Define up to 10,000 jobs; a bad one fails alone",
+    queries.JobBatch,
+    list[answers.Accepted],
+    "submit",
+    Rest("POST", "/v1/jobs:batch", body="lines"),
+)
+JOBS_LIST = Method("jobs.list", "List jobs", queries.JobsQuery, Page[answers.Job], "read", Rest("GET", "/v1/jobs"))
+JOBS_GET = Method("jobs.get", "One job", queries.JobRef, answers.Job, "read", Rest("GET", "/v1/jobs/{job_id}"))
+JOBS_STATUS = Method(
+    "jobs.status",
+    "A job's state and its latest run",
+    queries.JobRef,
+    answers.JobStatus,
+    "read",
+    Rest("GET", "/v1/jobs/{job_id}/status"),
+)
+RUNS_LIST = Method(
+    "runs.list",
+    "A job's runs, newest first",
+    queries.RunsQuery,
+    Page[answers.Run],
+    "read",
+    Rest("GET", "/v1/jobs/{job_id}/runs", array=True),
+)
+RUNS_GET = Method("runs.get", "One run", queries.RunRef, answers.Run, "read", Rest("GET", "/v1/runs/{run_id}"))
+RUNS_LOG = Method(
+    "runs.log",
+    "A run's output, followed to its end if asked",
+    queries.LogQuery,
+    answers.LogChunk,
+    "read",
+    Rest("GET", "/v1/runs/{run_id}/log"),
+    streaming=True,
+)
+
+METHODS: tuple[Method[Any, Any], ...] = tuple(row for row in list(globals().values()) if isinstance(row, Method))
