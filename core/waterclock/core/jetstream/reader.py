@@ -1,0 +1,64 @@
+"""Single messages and stream facts, read from the leader so that a compare-and-set can build on them."""
+
+from base64 import b64decode
+from datetime import datetime
+
+from msgspec import Struct
+
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.errors import NotFound
+from waterclock.core.jetstream.headers import parse_headers
+
+
+class Stored(Struct, frozen=True, kw_only=True):
+    subject: str
+    data: bytes
+    sequence: int
+    headers: dict[str, str]
+    timestamp: datetime
+
+    @property
+    def is_marker(self) -> bool:
+        """Whether this only says that something is gone: deleted by us, or expired by the server."""
+        return "Nats-Marker-Reason" in self.headers or self.headers.get("KV-Operation") in ("DEL", "PURGE")
+
+
+class StreamState(Struct, frozen=True, kw_only=True):
+    created: datetime
+    first_seq: int
+    last_seq: int
+    messages: int
+
+
+async def last_message(connection: Connection, stream: str, subject: str) -> Stored | None:
+    return await _get(connection, stream, {"last_by_subj": subject})
+
+
+async def message_at(connection: Connection, stream: str, sequence: int) -> Stored | None:
+    return await _get(connection, stream, {"seq": sequence})
+
+
+async def stream_state(connection: Connection, stream: str) -> StreamState:
+    info = await connection.api(f"STREAM.INFO.{stream}")
+    state = info["state"]
+    return StreamState(
+        created=datetime.fromisoformat(info["created"]),
+        first_seq=state["first_seq"],
+        last_seq=state["last_seq"],
+        messages=state["messages"],
+    )
+
+
+async def _get(connection: Connection, stream: str, query: dict[str, object]) -> Stored | None:
+    try:
+        answer = await connection.api(f"STREAM.MSG.GET.{stream}", query)
+    except NotFound:
+        return None
+    message = answer["message"]
+    return Stored(
+        subject=message["subject"],
+        data=b64decode(message.get("data", "")),
+        sequence=message["seq"],
+        headers=parse_headers(b64decode(message.get("hdrs", ""))),
+        timestamp=datetime.fromisoformat(message["time"]),
+    )
