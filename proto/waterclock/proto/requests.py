@@ -1,0 +1,209 @@
+"""What a user may say when defining a job, a workflow or a preview.
+
+Everything is optional and several fields are two spellings of one thing, so these structs mirror the contract and
+`waterclock.core.domain.definition` makes a `JobSpec` of them. UNSET means not said; null means the default. Bounds
+that a schema can express stand here, so that they show in the OpenAPI document and in editors.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from waterclock.proto.names import ID_PATTERN
+from waterclock.proto.spec import (
+    CatchUpPolicy,
+    Delivery,
+    DstGap,
+    DstOverlap,
+    Overlap,
+    ScheduleType,
+    Tier,
+    TriggerRule,
+)
+
+_CENTURY = 36_525 * 86_400
+
+Id = Annotated[str, Meta(pattern=ID_PATTERN)]
+Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Time = Annotated[datetime, Meta(tz=True)]
+Seconds = Annotated[float, Meta(gt=0, le=_CENTURY)]
+SecondsOrNone = Annotated[float, Meta(ge=0, le=_CENTURY)]
+Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Bytes = Annotated[int, Meta(ge=1, le=2**53)]
+Retries = Annotated[int, Meta(ge=0, le=1_000)]
+Priority = Annotated[int, Meta(ge=0, le=100)]
+Key = Annotated[str, Meta(min_length=1, max_length=256)]
+Env = dict[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,255}$")], str]
+Labels = Annotated[dict[Id, Annotated[str, Meta(max_length=256)]], Meta(max_length=64)]
+JobIds = Annotated[
+    list[Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_~-]{0,79}$")]], Meta(max_length=1_000)
+]
+Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+Arguments = Annotated[list[str], Meta(max_length=10_000)]
+Command = Annotated[str, Meta(min_length=1)] | Annotated[list[str], Meta(min_length=1, max_length=10_000)]
+Cron = str | Annotated[list[str], Meta(min_length=1, max_length=32)]
+Duration = str | float
+"""`30s`, `5m`, `1h30m`, `2d`, or a number of seconds."""
+
+
+class CatchUpRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    policy: CatchUpPolicy | UnsetType = UNSET
+    window_seconds: SecondsOrNone | UnsetType = UNSET
+
+
+class RetryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    initial_seconds: SecondsOrNone | UnsetType = UNSET
+    factor: Annotated[float, Meta(ge=1, le=1_000)] | UnsetType = UNSET
+    max_seconds: SecondsOrNone | UnsetType = UNSET
+    jitter: bool | UnsetType = UNSET
+    retry_on_timeout: bool | UnsetType = UNSET
+    non_retryable_exit_codes: (
+        Annotated[list[Annotated[int, Meta(ge=-255, le=255)]], Meta(max_length=256)] | UnsetType
+    ) = UNSET
+    non_retryable_errors: Annotated[list[Key], Meta(max_length=256)] | UnsetType = UNSET
+
+
+class RetentionRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    days: Annotated[float, Meta(gt=0, le=36_525)] | None | UnsetType = UNSET
+    successes: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None | UnsetType = UNSET
+    failures: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None | UnsetType = UNSET
+
+
+class LimitsRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    cpu_seconds: Seconds | None | UnsetType = UNSET
+    memory_bytes: Bytes | None | UnsetType = UNSET
+    output_bytes: Bytes | None | UnsetType = UNSET
+    open_files: Count | None | UnsetType = UNSET
+    processes: Count | None | UnsetType = UNSET
+
+
+class HttpRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    url: Annotated[str, Meta(min_length=1, max_length=8_192)]
+    method: Annotated[str, Meta(min_length=1, max_length=32)] | UnsetType = UNSET
+    headers: Annotated[dict[str, str], Meta(max_length=64)] | None | UnsetType = UNSET
+    body: Any | UnsetType = UNSET
+    ok: (
+        Annotated[int, Meta(ge=100, le=599)]
+        | Annotated[list[Annotated[int, Meta(ge=100, le=599)]], Meta(max_length=500)]
+        | None
+        | UnsetType
+    ) = UNSET
+
+
+class FanOutRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    over: Any
+    """A list, `{"range": N}`, `{"from": "node id"}` or `{"lines": "sha256:…"}`."""
+    max_concurrency: Count | UnsetType = UNSET
+    tolerated_failures: Annotated[int, Meta(ge=0)] | str | UnsetType = UNSET
+    """A count, or a share of all members such as `5%`."""
+
+
+class NodeRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One step of a workflow. What runs is said as in a job; a struct has one base, so the fields stand here again."""
+
+    id: Id
+    depends_on: Annotated[list[Id], Meta(max_length=10_000)] | None | UnsetType = UNSET
+    trigger_rule: TriggerRule | None | UnsetType = UNSET
+    condition: Annotated[str, Meta(min_length=1, max_length=4_096)] | None | UnsetType = UNSET
+    map: FanOutRequest | None | UnsetType = UNSET
+
+    command: Command | None | UnsetType = UNSET
+    artifact: Digest | None | UnsetType = UNSET
+    args: Arguments | None | UnsetType = UNSET
+    entry: Annotated[str, Meta(min_length=1, max_length=1_024)] | None | UnsetType = UNSET
+    env: Annotated[Env, Meta(max_length=1_000)] | None | UnsetType = UNSET
+    http: HttpRequest | None | UnsetType = UNSET
+    job_type: Id | None | UnsetType = UNSET
+    handler: Id | None | UnsetType = UNSET
+    payload: Any | UnsetType = UNSET
+    max_retries: Retries | None | UnsetType = UNSET
+    retries: Retries | None | UnsetType = UNSET
+    retry: RetryRequest | None | UnsetType = UNSET
+    timeout_seconds: Seconds | None | UnsetType = UNSET
+    tier: Tier | None | UnsetType = UNSET
+    queue: Id | None | UnsetType = UNSET
+    priority: Priority | None | UnsetType = UNSET
+
+
+class ScheduleFields(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """When it fires."""
+
+    name: Name | None | UnsetType = UNSET
+    schedule: Annotated[str, Meta(min_length=1, max_length=256)] | None | UnsetType = UNSET
+    """A cron, an RFC 3339 instant, `every 30s`, or `now`."""
+    schedule_type: ScheduleType | None | UnsetType = UNSET
+    schedule_time: Time | None | UnsetType = UNSET
+    delay: Duration | None | UnsetType = UNSET
+    cron_expression: Cron | None | UnsetType = UNSET
+    cron: Cron | None | UnsetType = UNSET
+    """The same as `cron_expression`."""
+    every: Duration | None | UnsetType = UNSET
+    interval_seconds: Seconds | None | UnsetType = UNSET
+    timezone: Annotated[str, Meta(min_length=1, max_length=64)] | None | UnsetType = UNSET
+    start_at: Time | None | UnsetType = UNSET
+    end_at: Time | None | UnsetType = UNSET
+    jitter_seconds: SecondsOrNone | None | UnsetType = UNSET
+    max_fires: Count | None | UnsetType = UNSET
+    dst_gap: DstGap | None | UnsetType = UNSET
+    dst_overlap: DstOverlap | None | UnsetType = UNSET
+    exclude: (
+        Annotated[list[Annotated[str, Meta(max_length=128)]], Meta(max_length=1_000)] | None | UnsetType
+    ) = UNSET
+
+
+class PreviewRequest(ScheduleFields, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The next fire times of a schedule that need not be anybody's yet."""
+
+    start: Time | None | UnsetType = field(default=UNSET, name="from")
+    """The first instant that may fire; now if not said."""
+    n: Annotated[int, Meta(ge=1, le=1_000)] = 10
+
+
+class JobRequest(ScheduleFields, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A definition as a user writes it, and equally an edit: what is not said stays as it is."""
+
+    job_id: Id | None | UnsetType = UNSET
+    namespace: Id | None | UnsetType = UNSET
+    command: Command | None | UnsetType = UNSET
+    """A string goes to the shell; an array is argv."""
+    artifact: Digest | None | UnsetType = UNSET
+    args: Arguments | None | UnsetType = UNSET
+    entry: Annotated[str, Meta(min_length=1, max_length=1_024)] | None | UnsetType = UNSET
+    env: Annotated[Env, Meta(max_length=1_000)] | None | UnsetType = UNSET
+    http: HttpRequest | None | UnsetType = UNSET
+    job_type: Id | None | UnsetType = UNSET
+    """The name of a handler that a worker serves."""
+    handler: Id | None | UnsetType = UNSET
+    """The same as `job_type`."""
+    payload: Any | UnsetType = UNSET
+    max_retries: Retries | None | UnsetType = UNSET
+    retries: Retries | None | UnsetType = UNSET
+    """The same as `max_retries`."""
+    retry: RetryRequest | None | UnsetType = UNSET
+    timeout_seconds: Seconds | None | UnsetType = UNSET
+    tier: Tier | None | UnsetType = UNSET
+    queue: Id | None | UnsetType = UNSET
+    priority: Priority | None | UnsetType = UNSET
+    labels: Labels | None | UnsetType = UNSET
+    metadata: Annotated[dict[str, Any], Meta(max_length=1_000)] | None | UnsetType = UNSET
+    dependencies: JobIds | None | UnsetType = UNSET
+    slots: Annotated[int, Meta(ge=1, le=10_000)] | None | UnsetType = UNSET
+    concurrency_key: Key | None | UnsetType = UNSET
+    concurrency_limit: Count | None | UnsetType = UNSET
+    rate_key: Key | None | UnsetType = UNSET
+    rate_per_second: Annotated[float, Meta(gt=0, le=1e9)] | None | UnsetType = UNSET
+    overlap: Overlap | None | UnsetType = UNSET
+    catch_up: CatchUpPolicy | CatchUpRequest | None | UnsetType = UNSET
+    start_deadline_seconds: Seconds | None | UnsetType = UNSET
+    pause_on_failure: Count | None | UnsetType = UNSET
+    delivery: Delivery | None | UnsetType = UNSET
+    critical: bool | None | UnsetType = UNSET
+    retention: RetentionRequest | None | UnsetType = UNSET
+    limits: LimitsRequest | None | UnsetType = UNSET
+    secrets: Annotated[list[Key], Meta(max_length=1_000)] | None | UnsetType = UNSET
+    fan_out: FanOutRequest | None | UnsetType = UNSET
+    idempotency_key: Key | None | UnsetType = UNSET
+    workflow_id: Id | None | UnsetType = UNSET
+    """The same as `job_id`, said of a workflow."""
+    nodes: Annotated[list[NodeRequest], Meta(min_length=1, max_length=10_000)] | None | UnsetType = UNSET
