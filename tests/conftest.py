@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+
 from servers.backend import own_nats, own_postgres, shared_nats, shared_postgres
 from servers.isolation import delete_streams, fresh_database
 from servers.leftovers import kill, leftovers, mark_session

@@ -1,8 +1,8 @@
 """Where the tests take their servers from.
 
 embedded        (default) children of the test session
-by URL          WATERCLOCK_TEST_NATS_URL, WATERCLOCK_TEST_DATABASE_URL: servers that are there already; streams
-                found on them are deleted, databases are created beside the one named
+by URL          WATERCLOCK_TEST_NATS_URL, WATERCLOCK_TEST_DATABASE_URL: servers that run already;
+                streams there are deleted, databases are created beside the one named
 testcontainers  WATERCLOCK_TEST_BACKEND=testcontainers: containers, where Docker is there
 
 Tests that kill a server always use one of their own, embedded.

@@ -5,7 +5,7 @@ from waterclock.core.runtime.process import Process, stop_blocking
 
 
 class Server:
-    """All calls block until done: `start` until clients are welcome, `kill` and `stop` until the process is gone."""
+    """Calls block: `start` until clients are welcome, `kill` and `stop` until the process is gone."""
 
     def __init__(self, embedded: EmbeddedServer) -> None:
         self._embedded = embedded

@@ -7,6 +7,7 @@ from pathlib import Path
 import asyncpg
 import nats
 import pytest
+
 from servers.backend import own_nats, own_postgres
 from servers.server import Server
 from waterclock.core.runtime.embedded_nats import EmbeddedNats
@@ -35,7 +36,7 @@ async def test_nats_keeps_acknowledged_messages_across_kill(nats_server: Server)
 
 async def test_nats_wants_a_password(nats_server: Server) -> None:
     anonymous = "nats://" + nats_server.url.rpartition("@")[2]
-    with pytest.raises(nats.errors.Error, match="(?i)authorization"):
+    with pytest.raises(nats.errors.Error, match=r"(?i)authorization"):
         await nats.connect(anonymous, allow_reconnect=False, max_reconnect_attempts=0)
 
 
@@ -75,7 +76,6 @@ async def test_postgres_starts_over_a_pid_file_that_names_somebody_else(tmp_path
         pid_file = tmp_path / "postgres" / "data" / "postmaster.pid"
         _, rest = pid_file.read_text().split("\n", 1)
         pid_file.write_text(f"{os.getpid()}\n{rest}")
-        # As root it runs as another user and could not tell; make the pid one that it may signal.
         again = EmbeddedPostgres(tmp_path / "postgres", log=tmp_path / "again.log")
         again.prepare()
         assert not pid_file.exists()

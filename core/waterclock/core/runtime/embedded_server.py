@@ -33,7 +33,7 @@ class EmbeddedServer(Protocol):
     def launch(self) -> Process: ...
 
     def ready(self) -> bool:
-        """Whether it takes clients now. Blocks for a moment at most; raises ServerFailed if it must not be used."""
+        """Whether it takes clients now. Blocks briefly; raises ServerFailed if it must not be used."""
 
 
 def start_blocking(server: EmbeddedServer, *, timeout: float = 30.0) -> Process:

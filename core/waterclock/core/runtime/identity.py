@@ -34,9 +34,7 @@ def unprivileged() -> Identity | None:
         except KeyError:
             continue
         return Identity(uid=entry.pw_uid, gid=entry.pw_gid, name=name)
-    raise OSError(
-        f"running as root, and none of the users {', '.join(_CANDIDATES)} exists to run Postgres as"
-    )
+    raise OSError(f"root may not run Postgres, and no user {' or '.join(_CANDIDATES)} exists to run it as")
 
 
 def hand_over(path: Path, identity: Identity | None) -> None:
@@ -48,7 +46,7 @@ def become(identity: Identity) -> None:
     """Turn this (just forked) process into `identity`, still able to read and traverse what root can.
 
     The clone, the virtual environment and the data may lie below a directory closed to others, such as /root.
-    Keeping one capability across exec opens them to this process alone; widening their mode would open them to all.
+    Keeping one capability across exec opens them to this process alone; a wider mode would open them to all.
     """
     os.setgroups([])
     os.setgid(identity.gid)

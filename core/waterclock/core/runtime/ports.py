@@ -9,8 +9,8 @@ from waterclock.core.runtime.private_file import write_private
 LOOPBACK = "127.0.0.1"
 
 _BELOW_EPHEMERAL = range(20_000, 32_000)
-"""The kernel never hands these to a client. A client that keeps dialling a dead server on an ephemeral port will
-one day be given that very port, connect to itself, and keep the server from coming back."""
+"""The kernel never hands these to a client. A client that keeps dialling a dead server on an ephemeral port
+is one day given that very port, connects to itself, and keeps the server from coming back."""
 
 
 def is_free(port: int) -> bool:

@@ -46,6 +46,7 @@ class Process:
     async def wait(self) -> int:
         if self.alive and _LINUX:
             await self._ended()
+        # Elsewhere than on Linux nothing tells us, so ask.
         while (code := self.exit_code) is None:
             await asyncio.sleep(_POLL)
         return code
@@ -71,7 +72,7 @@ def spawn(
     death_signal: signal.Signals = signal.SIGKILL,
     pass_fds: Sequence[int] = (),
 ) -> Process:
-    """Start `argv` in a session of its own (the terminal's Ctrl-C is for us to pass on), appending to `log`."""
+    """Start `argv` in its own session (a terminal's Ctrl-C is for us to pass on), appending to `log`."""
     parent = os.getpid()
 
     def before_exec() -> None:

@@ -1,0 +1,106 @@
+"""The life of a component: one contract, and the main function that keeps it.
+
+A service runs until told to stop. Then it takes nothing new, finishes what it has in hand within the grace
+and returns. One that has not returned a little later is cancelled; it cleans up and lets the cancellation out.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import uvloop
+
+from waterclock.core.runtime import logs
+from waterclock.core.runtime.settings import Settings
+
+READY_FD = "WATERCLOCK_READY_FD"
+
+_MARGIN = 2.0
+"""What a service gets beyond the grace to hand back what it could not finish."""
+
+_log = logging.getLogger(__name__)
+
+
+class StopSignal:
+    """Set once, never cleared. Setting it again changes nothing."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+class Service(Protocol):
+    async def run(self, stop: StopSignal) -> None:
+        """Return when `stop` is set and the work in hand is done; raise when it cannot go on."""
+
+
+Entry = Callable[[Settings, StopSignal], Awaitable[None]]
+"""A component's `waterclock.<component>.service.run`."""
+
+
+def ready() -> None:
+    """Tell whoever started this process that it does its work now. Harmless when nobody asked, or twice."""
+    descriptor = os.environ.pop(READY_FD, None)
+    if descriptor is not None:
+        os.write(int(descriptor), b"1")
+        os.close(int(descriptor))
+
+
+def run_service(component: str, entry: Entry, settings: Settings) -> int:
+    """The main function of a component's process. Returns its exit code."""
+    logs.setup(component, level=settings.log_level, format=settings.log_format)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_until_stopped(entry, settings))
+
+
+async def _until_stopped(entry: Entry, settings: Settings) -> int:
+    loop = asyncio.get_running_loop()
+    stop = StopSignal()
+    service = asyncio.ensure_future(entry(settings, stop))
+
+    def asked_to_stop(number: signal.Signals) -> None:
+        if stop.is_set():
+            _log.warning("told twice to stop: not waiting any longer", extra={"signal": number.name})
+            service.cancel()
+        else:
+            _log.info("stopping", extra={"signal": number.name})
+            stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked_to_stop, number)
+    return await exit_code_of(service, stop, grace=settings.grace_seconds + _MARGIN)
+
+
+async def exit_code_of(service: "asyncio.Future[None]", stop: StopSignal, *, grace: float) -> int:
+    """Wait for the service; once `stop` is set, at most `grace` seconds."""
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([service, stopped], return_when=asyncio.FIRST_COMPLETED)
+        if not service.done():
+            await asyncio.wait([service], timeout=grace)
+        if not service.done():
+            _log.warning("the grace is over: cancelling what is left", extra={"grace_seconds": grace})
+            service.cancel()
+            await asyncio.wait([service])
+    finally:
+        stopped.cancel()
+    if service.cancelled():
+        return 0 if stop.is_set() else 1
+    if error := service.exception():
+        _log.error("ended by an error", exc_info=error)
+        return 1
+    if not stop.is_set():
+        _log.error("ended although nobody asked it to")
+        return 1
+    return 0

@@ -1,0 +1,166 @@
+"""Every setting of every component: one frozen struct, checked once at the edge.
+
+A value comes from a flag, else the environment (`WATERCLOCK_<NAME>`), else `waterclock.toml`, else it is
+the default.
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+ENVIRONMENT_PREFIX = "WATERCLOCK_"
+FILE = Path("waterclock.toml")
+
+_USER_OF_URL = re.compile(r"://[^@/\s]*@")
+
+# The description of a type is what an error says was expected.
+Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 (any free one) to 65535")]
+Count = Annotated[int, Meta(ge=1, le=1024, description="a number from 1 to 1024")]
+Seconds = Annotated[float, Meta(ge=0, le=86_400, description="seconds, from 0 to 86400")]
+Bytes = Annotated[int, Meta(ge=1, description="a number of bytes, at least 1")]
+Directory = Annotated[Path, Meta(description="a directory")]
+Host = Annotated[str, Meta(min_length=1, description="an address to listen on")]
+NatsUrl = Annotated[
+    str,
+    Meta(
+        pattern=r"^(nats|tls|ws|wss)://[^\s/]+", description="URLs like nats://host:4222, separated by commas"
+    ),
+]
+DatabaseUrl = Annotated[
+    str,
+    Meta(pattern=r"^postgres(ql)?://\S+$", description="a URL like postgresql://user:password@host/database"),
+]
+Token = Annotated[str, Meta(min_length=16, pattern=r"^\S+$", description="a token of at least 16 characters")]
+QueueName = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="a name of at most 64 letters, digits, _ and -")
+]
+WorkerName = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$", description="MODULE:NAME of a Worker, several by commas"),
+]
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    data: Directory = Path(".waterclock")
+    host: Host = "127.0.0.1"
+    port: Port = 8080
+    nats_url: NatsUrl | None = None
+    """Given: an existing JetStream is used, none is embedded."""
+    database_url: DatabaseUrl | None = None
+    """Given: an existing Postgres is used, none is embedded."""
+    token: Token | None = None
+
+    partitions: Annotated[int, Meta(ge=1, le=4096, description="a number from 1 to 4096")] = 16
+    replicas: Annotated[Literal[1, 3, 5], Meta(description="1, 3 or 5")] = 1
+    """Copies of each stream; more than one needs a cluster of that many servers."""
+    lease_seconds: Annotated[float, Meta(ge=1, le=60, description="seconds, from 1 to 60")] = 2.0
+    """How long a dead scheduler keeps its partitions. JetStream knows no expiry under a second."""
+
+    schedulers: Count = 1
+    executors: Count = 1
+    projectors: Count = 1
+
+    queue: QueueName = "default"
+    tier: Annotated[Literal["light", "medium", "heavy"], Meta(description="light, medium or heavy")] = "heavy"
+    """The heaviest work an executor takes; it takes the lighter kinds too."""
+    slots: Annotated[int, Meta(ge=1, le=100_000, description="a number from 1 to 100000")] = 64
+    worker: tuple[WorkerName, ...] = ()
+    ack_wait_seconds: Annotated[float, Meta(ge=1, le=300, description="seconds, from 1 to 300")] = 5.0
+    """How long a silent executor keeps an attempt before it goes to another."""
+
+    payload_limit: Bytes = 1024 * 1024
+    grace_seconds: Seconds = 10.0
+    """How long a component may finish what it has in hand after it was told to stop."""
+
+    metrics_port: Port | None = None
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="debug, info, warning or error")
+    ] = "info"
+    log_format: Annotated[Literal["auto", "human", "json"], Meta(description="auto, human or json")] = "auto"
+
+
+class SettingsError(Exception):
+    """A setting that is wrong: which one, what was expected, what was found, and where."""
+
+    def __init__(self, key: str, expected: str, found: object, where: str) -> None:
+        super().__init__(f"{key}: expected {expected}, found {_shown(key, found)} ({where})")
+        self.key = key
+        self.expected = expected
+        self.found = found
+
+
+def load(
+    flags: Mapping[str, object], environ: Mapping[str, str] = os.environ, file: Path | None = None
+) -> Settings:
+    """Flags that are None were not given. Without `file`, `waterclock.toml` is read if it is there."""
+    from_file, file_name = _read_file(file)
+    fields = {field.name: field for field in msgspec.structs.fields(Settings)}
+    for key in from_file:
+        if key not in fields:
+            raise SettingsError(key, f"one of {', '.join(fields)}", f"{key} = …", file_name)
+
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        variable = ENVIRONMENT_PREFIX + name.upper()
+        if flags.get(name) is not None:
+            values[name] = _convert(name, flags[name], field.type, f"flag --{name.replace('_', '-')}")
+        elif environ.get(variable, "") != "":
+            values[name] = _convert(name, environ[variable], field.type, f"environment {variable}")
+        elif name in from_file:
+            values[name] = _convert(name, from_file[name], field.type, file_name)
+    return Settings(**values)
+
+
+def _read_file(file: Path | None) -> tuple[dict[str, object], str]:
+    chosen = file or FILE
+    try:
+        return tomllib.loads(chosen.read_text()), str(chosen)
+    except FileNotFoundError:
+        if file is None:
+            return {}, str(chosen)
+        raise SettingsError("file", "a file that can be read", str(file), "settings file") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError("file", "TOML", str(error), str(chosen)) from None
+
+
+def _convert(key: str, found: object, wanted: Any, where: str) -> object:
+    value = found
+    if key == "worker" and isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    try:
+        converted = msgspec.convert(value, wanted, strict=False, dec_hook=_from_text)
+    except (msgspec.ValidationError, ValueError):
+        raise SettingsError(key, _expectation(wanted), found, where) from None
+    if converted != converted:  # not a number: no bound catches it
+        raise SettingsError(key, _expectation(wanted), found, where)
+    return converted
+
+
+def _from_text(wanted: type, value: object) -> object:
+    if wanted is Path and isinstance(value, str) and value:
+        return Path(value)
+    if isinstance(value, wanted):
+        return value
+    raise ValueError(f"{value!r} is no {wanted.__name__}")
+
+
+def _expectation(wanted: Any) -> str:
+    for meta in getattr(wanted, "__metadata__", ()):
+        if isinstance(meta, Meta) and meta.description:
+            return meta.description
+    return next(filter(None, map(_expectation, get_args(wanted))), "")
+
+
+def _shown(key: str, found: object) -> str:
+    """Errors end up in logs: no token, and of a URL no password."""
+    text = str(found)
+    if key == "token":
+        return f"{len(text)} characters"
+    text = _USER_OF_URL.sub("://…@", text)
+    return f"'{text[:80]}…'" if len(text) > 80 else f"'{text}'"
