@@ -1,8 +1,8 @@
 """What a user may say when defining a job, a workflow or a preview.
 
-Everything is optional and several fields are two spellings of one thing, so these structs mirror the contract and
-`waterclock.core.domain.definition` makes a `JobSpec` of them. UNSET means not said; null means the default. Bounds
-that a schema can express stand here, so that they show in the OpenAPI document and in editors.
+Everything is optional and several fields are two spellings of one thing: these structs mirror the contract, and
+`waterclock.core.domain.definition` makes a `JobSpec` of them. Bounds that a schema can express stand here, so
+that they show in the OpenAPI document and in editors.
 """
 
 from datetime import datetime
@@ -23,6 +23,9 @@ from waterclock.proto.spec import (
 )
 
 _CENTURY = 36_525 * 86_400
+
+Unsaid = UnsetType | None
+"""UNSET: not said, so the default, or in an edit what it was. Null: the default, said outright."""
 
 Id = Annotated[str, Meta(pattern=ID_PATTERN)]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -65,29 +68,28 @@ class RetryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
 
 
 class RetentionRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    days: Annotated[float, Meta(gt=0, le=36_525)] | None | UnsetType = UNSET
-    successes: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None | UnsetType = UNSET
-    failures: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None | UnsetType = UNSET
+    days: Annotated[float, Meta(gt=0, le=36_525)] | Unsaid = UNSET
+    successes: Annotated[int, Meta(ge=0, le=2**31 - 1)] | Unsaid = UNSET
+    failures: Annotated[int, Meta(ge=0, le=2**31 - 1)] | Unsaid = UNSET
 
 
 class LimitsRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    cpu_seconds: Seconds | None | UnsetType = UNSET
-    memory_bytes: Bytes | None | UnsetType = UNSET
-    output_bytes: Bytes | None | UnsetType = UNSET
-    open_files: Count | None | UnsetType = UNSET
-    processes: Count | None | UnsetType = UNSET
+    cpu_seconds: Seconds | Unsaid = UNSET
+    memory_bytes: Bytes | Unsaid = UNSET
+    output_bytes: Bytes | Unsaid = UNSET
+    open_files: Count | Unsaid = UNSET
+    processes: Count | Unsaid = UNSET
 
 
 class HttpRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     url: Annotated[str, Meta(min_length=1, max_length=8_192)]
     method: Annotated[str, Meta(min_length=1, max_length=32)] | UnsetType = UNSET
-    headers: Annotated[dict[str, str], Meta(max_length=64)] | None | UnsetType = UNSET
+    headers: Annotated[dict[str, str], Meta(max_length=64)] | Unsaid = UNSET
     body: Any | UnsetType = UNSET
     ok: (
         Annotated[int, Meta(ge=100, le=599)]
         | Annotated[list[Annotated[int, Meta(ge=100, le=599)]], Meta(max_length=500)]
-        | None
-        | UnsetType
+        | Unsaid
     ) = UNSET
 
 
@@ -100,62 +102,60 @@ class FanOutRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defau
 
 
 class NodeRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One step of a workflow. What runs is said as in a job; a struct has one base, so the fields stand here again."""
+    """One step of a workflow. What runs is said as in a job: a struct has one base, so those fields are repeated."""
 
     id: Id
-    depends_on: Annotated[list[Id], Meta(max_length=10_000)] | None | UnsetType = UNSET
-    trigger_rule: TriggerRule | None | UnsetType = UNSET
-    condition: Annotated[str, Meta(min_length=1, max_length=4_096)] | None | UnsetType = UNSET
-    map: FanOutRequest | None | UnsetType = UNSET
+    depends_on: Annotated[list[Id], Meta(max_length=10_000)] | Unsaid = UNSET
+    trigger_rule: TriggerRule | Unsaid = UNSET
+    condition: Annotated[str, Meta(min_length=1, max_length=4_096)] | Unsaid = UNSET
+    map: FanOutRequest | Unsaid = UNSET
 
-    command: Command | None | UnsetType = UNSET
-    artifact: Digest | None | UnsetType = UNSET
-    args: Arguments | None | UnsetType = UNSET
-    entry: Annotated[str, Meta(min_length=1, max_length=1_024)] | None | UnsetType = UNSET
-    env: Annotated[Env, Meta(max_length=1_000)] | None | UnsetType = UNSET
-    http: HttpRequest | None | UnsetType = UNSET
-    job_type: Id | None | UnsetType = UNSET
-    handler: Id | None | UnsetType = UNSET
+    command: Command | Unsaid = UNSET
+    artifact: Digest | Unsaid = UNSET
+    args: Arguments | Unsaid = UNSET
+    entry: Annotated[str, Meta(min_length=1, max_length=1_024)] | Unsaid = UNSET
+    env: Annotated[Env, Meta(max_length=1_000)] | Unsaid = UNSET
+    http: HttpRequest | Unsaid = UNSET
+    job_type: Id | Unsaid = UNSET
+    handler: Id | Unsaid = UNSET
     payload: Any | UnsetType = UNSET
-    max_retries: Retries | None | UnsetType = UNSET
-    retries: Retries | None | UnsetType = UNSET
-    retry: RetryRequest | None | UnsetType = UNSET
-    timeout_seconds: Seconds | None | UnsetType = UNSET
-    tier: Tier | None | UnsetType = UNSET
-    queue: Id | None | UnsetType = UNSET
-    priority: Priority | None | UnsetType = UNSET
+    max_retries: Retries | Unsaid = UNSET
+    retries: Retries | Unsaid = UNSET
+    retry: RetryRequest | Unsaid = UNSET
+    timeout_seconds: Seconds | Unsaid = UNSET
+    tier: Tier | Unsaid = UNSET
+    queue: Id | Unsaid = UNSET
+    priority: Priority | Unsaid = UNSET
 
 
 class ScheduleFields(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """When it fires."""
 
-    name: Name | None | UnsetType = UNSET
-    schedule: Annotated[str, Meta(min_length=1, max_length=256)] | None | UnsetType = UNSET
+    name: Name | Unsaid = UNSET
+    schedule: Annotated[str, Meta(min_length=1, max_length=256)] | Unsaid = UNSET
     """A cron, an RFC 3339 instant, `every 30s`, or `now`."""
-    schedule_type: ScheduleType | None | UnsetType = UNSET
-    schedule_time: Time | None | UnsetType = UNSET
-    delay: Duration | None | UnsetType = UNSET
-    cron_expression: Cron | None | UnsetType = UNSET
-    cron: Cron | None | UnsetType = UNSET
+    schedule_type: ScheduleType | Unsaid = UNSET
+    schedule_time: Time | Unsaid = UNSET
+    delay: Duration | Unsaid = UNSET
+    cron_expression: Cron | Unsaid = UNSET
+    cron: Cron | Unsaid = UNSET
     """The same as `cron_expression`."""
-    every: Duration | None | UnsetType = UNSET
-    interval_seconds: Seconds | None | UnsetType = UNSET
-    timezone: Annotated[str, Meta(min_length=1, max_length=64)] | None | UnsetType = UNSET
-    start_at: Time | None | UnsetType = UNSET
-    end_at: Time | None | UnsetType = UNSET
-    jitter_seconds: SecondsOrNone | None | UnsetType = UNSET
-    max_fires: Count | None | UnsetType = UNSET
-    dst_gap: DstGap | None | UnsetType = UNSET
-    dst_overlap: DstOverlap | None | UnsetType = UNSET
-    exclude: (
-        Annotated[list[Annotated[str, Meta(max_length=128)]], Meta(max_length=1_000)] | None | UnsetType
-    ) = UNSET
+    every: Duration | Unsaid = UNSET
+    interval_seconds: Seconds | Unsaid = UNSET
+    timezone: Annotated[str, Meta(min_length=1, max_length=64)] | Unsaid = UNSET
+    start_at: Time | Unsaid = UNSET
+    end_at: Time | Unsaid = UNSET
+    jitter_seconds: SecondsOrNone | Unsaid = UNSET
+    max_fires: Count | Unsaid = UNSET
+    dst_gap: DstGap | Unsaid = UNSET
+    dst_overlap: DstOverlap | Unsaid = UNSET
+    exclude: Annotated[list[Annotated[str, Meta(max_length=128)]], Meta(max_length=1_000)] | Unsaid = UNSET
 
 
 class PreviewRequest(ScheduleFields, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The next fire times of a schedule that need not be anybody's yet."""
 
-    start: Time | None | UnsetType = field(default=UNSET, name="from")
+    start: Time | Unsaid = field(default=UNSET, name="from")
     """The first instant that may fire; now if not said."""
     n: Annotated[int, Meta(ge=1, le=1_000)] = 10
 
@@ -163,47 +163,47 @@ class PreviewRequest(ScheduleFields, kw_only=True, forbid_unknown_fields=True, o
 class JobRequest(ScheduleFields, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A definition as a user writes it, and equally an edit: what is not said stays as it is."""
 
-    job_id: Id | None | UnsetType = UNSET
-    namespace: Id | None | UnsetType = UNSET
-    command: Command | None | UnsetType = UNSET
+    job_id: Id | Unsaid = UNSET
+    namespace: Id | Unsaid = UNSET
+    command: Command | Unsaid = UNSET
     """A string goes to the shell; an array is argv."""
-    artifact: Digest | None | UnsetType = UNSET
-    args: Arguments | None | UnsetType = UNSET
-    entry: Annotated[str, Meta(min_length=1, max_length=1_024)] | None | UnsetType = UNSET
-    env: Annotated[Env, Meta(max_length=1_000)] | None | UnsetType = UNSET
-    http: HttpRequest | None | UnsetType = UNSET
-    job_type: Id | None | UnsetType = UNSET
+    artifact: Digest | Unsaid = UNSET
+    args: Arguments | Unsaid = UNSET
+    entry: Annotated[str, Meta(min_length=1, max_length=1_024)] | Unsaid = UNSET
+    env: Annotated[Env, Meta(max_length=1_000)] | Unsaid = UNSET
+    http: HttpRequest | Unsaid = UNSET
+    job_type: Id | Unsaid = UNSET
     """The name of a handler that a worker serves."""
-    handler: Id | None | UnsetType = UNSET
+    handler: Id | Unsaid = UNSET
     """The same as `job_type`."""
     payload: Any | UnsetType = UNSET
-    max_retries: Retries | None | UnsetType = UNSET
-    retries: Retries | None | UnsetType = UNSET
+    max_retries: Retries | Unsaid = UNSET
+    retries: Retries | Unsaid = UNSET
     """The same as `max_retries`."""
-    retry: RetryRequest | None | UnsetType = UNSET
-    timeout_seconds: Seconds | None | UnsetType = UNSET
-    tier: Tier | None | UnsetType = UNSET
-    queue: Id | None | UnsetType = UNSET
-    priority: Priority | None | UnsetType = UNSET
-    labels: Labels | None | UnsetType = UNSET
-    metadata: Annotated[dict[str, Any], Meta(max_length=1_000)] | None | UnsetType = UNSET
-    dependencies: JobIds | None | UnsetType = UNSET
-    slots: Annotated[int, Meta(ge=1, le=10_000)] | None | UnsetType = UNSET
-    concurrency_key: Key | None | UnsetType = UNSET
-    concurrency_limit: Count | None | UnsetType = UNSET
-    rate_key: Key | None | UnsetType = UNSET
-    rate_per_second: Annotated[float, Meta(gt=0, le=1e9)] | None | UnsetType = UNSET
-    overlap: Overlap | None | UnsetType = UNSET
-    catch_up: CatchUpPolicy | CatchUpRequest | None | UnsetType = UNSET
-    start_deadline_seconds: Seconds | None | UnsetType = UNSET
-    pause_on_failure: Count | None | UnsetType = UNSET
-    delivery: Delivery | None | UnsetType = UNSET
-    critical: bool | None | UnsetType = UNSET
-    retention: RetentionRequest | None | UnsetType = UNSET
-    limits: LimitsRequest | None | UnsetType = UNSET
-    secrets: Annotated[list[Key], Meta(max_length=1_000)] | None | UnsetType = UNSET
-    fan_out: FanOutRequest | None | UnsetType = UNSET
-    idempotency_key: Key | None | UnsetType = UNSET
-    workflow_id: Id | None | UnsetType = UNSET
+    retry: RetryRequest | Unsaid = UNSET
+    timeout_seconds: Seconds | Unsaid = UNSET
+    tier: Tier | Unsaid = UNSET
+    queue: Id | Unsaid = UNSET
+    priority: Priority | Unsaid = UNSET
+    labels: Labels | Unsaid = UNSET
+    metadata: Annotated[dict[str, Any], Meta(max_length=1_000)] | Unsaid = UNSET
+    dependencies: JobIds | Unsaid = UNSET
+    slots: Annotated[int, Meta(ge=1, le=10_000)] | Unsaid = UNSET
+    concurrency_key: Key | Unsaid = UNSET
+    concurrency_limit: Count | Unsaid = UNSET
+    rate_key: Key | Unsaid = UNSET
+    rate_per_second: Annotated[float, Meta(gt=0, le=1e9)] | Unsaid = UNSET
+    overlap: Overlap | Unsaid = UNSET
+    catch_up: CatchUpPolicy | CatchUpRequest | Unsaid = UNSET
+    start_deadline_seconds: Seconds | Unsaid = UNSET
+    pause_on_failure: Count | Unsaid = UNSET
+    delivery: Delivery | Unsaid = UNSET
+    critical: bool | Unsaid = UNSET
+    retention: RetentionRequest | Unsaid = UNSET
+    limits: LimitsRequest | Unsaid = UNSET
+    secrets: Annotated[list[Key], Meta(max_length=1_000)] | Unsaid = UNSET
+    fan_out: FanOutRequest | Unsaid = UNSET
+    idempotency_key: Key | Unsaid = UNSET
+    workflow_id: Id | Unsaid = UNSET
     """The same as `job_id`, said of a workflow."""
-    nodes: Annotated[list[NodeRequest], Meta(min_length=1, max_length=10_000)] | None | UnsetType = UNSET
+    nodes: Annotated[list[NodeRequest], Meta(min_length=1, max_length=10_000)] | Unsaid = UNSET
