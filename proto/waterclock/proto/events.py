@@ -14,7 +14,7 @@ from waterclock.proto.spec import JobSpec
 Instant = int
 """Microseconds since the Unix epoch."""
 
-Trigger = Literal["schedule", "now", "backfill", "retry", "dependency", "overlap", "rescue", "workflow", "fan_out"]
+Trigger = Literal["schedule", "catch_up", "now", "backfill", "dependency", "workflow", "fan_out"]
 
 SCHEMA_VERSION = 1
 
@@ -74,6 +74,7 @@ class RunEventBase(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
 class RunRequested(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="requested"):
     """Somebody asked for a run beside the schedule (run now, backfill). Written by the api."""
 
+    version: int
     actor: str = ""
     cause: str = ""
     scheduled: Instant | None = None
@@ -98,6 +99,8 @@ class RunQueued(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     """The attempt at which counting began: 1, or later after a redrive."""
     pause_after: int | None = None
     """Failed runs in a row that pause the schedule."""
+    fire: int | None = None
+    """Which of the job's `max_fires` this is."""
     parent: str | None = None
     """The workflow or fan-out run this one is part of."""
     epoch: int | None = None
@@ -111,6 +114,7 @@ class RunWaiting(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc
     due: Instant
     reason: str
     trigger: Trigger = "schedule"
+    fire: int | None = None
     parent: str | None = None
     epoch: int | None = None
 

@@ -35,7 +35,6 @@ RunStatus = Literal[
     "SKIPPED",
     "MISSED",
 ]
-Outcome = Literal["ends", "goes on"]
 
 ACTIVE: frozenset[RunStatus] = frozenset({"WAITING", "QUEUED", "RUNNING", "RETRYING"})
 TERMINAL: frozenset[RunStatus] = frozenset(
@@ -119,3 +118,16 @@ def transition(status: RunStatus | None, event: RunEvent) -> RunStatus | None:
     if isinstance(target, tuple):
         return target[1] if goes_on(event) else target[0]
     return target
+
+
+def is_stale(attempt: int, executor_id: str | None, event: RunEvent) -> bool:
+    """Whether an executor speaks of another attempt than the current one, or for an executor that was replaced."""
+    match event:
+        case RunStarted():
+            return event.attempt != attempt
+        case RunSucceeded() | RunFailed() | RunTimedOut() | RunSnoozed() | RunReturned():
+            return event.attempt != attempt or executor_id not in (None, event.executor_id)
+        case RunLost():
+            return event.attempt != attempt
+        case _:
+            return False

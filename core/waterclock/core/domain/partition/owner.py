@@ -1,0 +1,238 @@
+"""The owner of a partition, without its clock and its wires: takes what was read, decides, hands out passes.
+
+The scheduler runs it against JetStream, the simulation against lists. The order in which a pass is carried out is part
+of the protocol: the index is written, then the frame is appended, then work is published and stops are sent. A crash
+between any two of these is repaired by whoever replays the log next.
+"""
+
+from collections.abc import Iterable
+
+from waterclock.core.domain.partition.index import IndexEntry, Scheduled
+from waterclock.core.domain.partition.ledger import Ledger, Pass
+from waterclock.core.domain.partition.schedules import Schedules
+from waterclock.core.domain.partition.state import Ended, PartitionState, Run
+from waterclock.core.domain.wheel import Wheel
+from waterclock.proto.events import (
+    Cursor,
+    Frame,
+    Instant,
+    JobCancelled,
+    JobEvent,
+    RunCancelled,
+    RunCancelRequested,
+    RunEvent,
+    RunLost,
+    RunQueued,
+    RunStarted,
+)
+from waterclock.proto.spec import JobSpec
+from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest
+
+CRASH_LIMIT = 5
+"""A run whose executor died this often is a dead letter."""
+_SILENT_DELIVERIES = 3
+"""From this delivery on, an attempt that never said it started counts as a crash: it may kill its executor at once."""
+_TICK = 1000
+
+
+class Owner:
+    def __init__(self, partition: int, state: PartitionState, now: Instant) -> None:
+        self.partition = partition
+        self.state = state
+        self._ledger = Ledger(state)
+        self._wheel: Wheel[Scheduled | Run] = Wheel(now)
+        self.schedules = Schedules(partition, self._ledger, self._wheel)
+
+    # -- taking over ------------------------------------------------------------------------------------
+
+    def replay(self, frame: Frame, sequence: int) -> None:
+        """Apply a frame that an earlier owner has decided, or an executor has reported."""
+        run_ids = []
+        for event in frame.events:
+            self._ledger.apply(event)
+            if isinstance(event, RunQueued):
+                run_ids.append(event.run_id)
+        state = self.state
+        if run_ids:
+            state.unpublished.append((sequence, tuple(run_ids)))
+        if frame.cursor is not None:
+            state.cursor = frame.cursor
+            published = frame.cursor.work
+            state.unpublished = [queued for queued in state.unpublished if queued[0] > published]
+
+    def resume(self, now: Instant) -> list[Run]:
+        """Go on where the log ends. Answers the queued runs whose work may never have been published."""
+        for run in list(self.state.runs.values()):
+            if run.cancelling and run.status == "RUNNING":
+                self._ledger.open.stops.append(
+                    (run.executor_id, StopRequest(run_id=run.run_id, reason="cancel requested"))
+                )
+            self._settle(run, now)
+        for job_id in list(self._ledger.by_job):
+            self._release(job_id, now)
+        suspects = [run_id for _, run_ids in self.state.unpublished for run_id in run_ids]
+        self.state.unpublished.clear()
+        runs = self.state.runs
+        return [runs[run_id] for run_id in suspects if run_id in runs and runs[run_id].status == "QUEUED"]
+
+    def load(self, entries: Iterable[IndexEntry], until: Instant, now: Instant) -> None:
+        self.schedules.load(entries, until, now)
+
+    # -- reading ----------------------------------------------------------------------------------------
+
+    def observe_job(self, event: JobEvent, version: int, now: Instant) -> None:
+        """A definition changed."""
+        self.schedules.define(event, version, now)
+        if isinstance(event, JobCancelled):
+            for run in list(self._ledger.by_job.get(event.job_id, {}).values()):
+                self._cancel(run, f"job cancelled by {event.actor or 'somebody'}", now)
+        self.state.cursor = Cursor(jobs=version, time=self.state.cursor.time, work=self.state.cursor.work)
+
+    def observe_run(self, event: RunEvent, now: Instant) -> None:
+        """An executor or the api wrote to the partition's log."""
+        ended = self._ledger.apply(event)
+        if ended is not None:
+            self._ended(ended, now)
+            return
+        run = self.state.runs.get(event.run_id)
+        if run is None:
+            reason = self._ledger.withdrawn.get(event.run_id)
+            if isinstance(event, RunStarted) and reason is not None:
+                self._ledger.open.stops.append(
+                    (event.executor_id, StopRequest(run_id=event.run_id, reason=reason))
+                )
+            return
+        if isinstance(event, RunCancelRequested):
+            self._cancel(
+                run,
+                event.reason or f"cancelled by {event.actor or 'somebody'}",
+                now,
+                event.now,
+                recorded=True,
+            )
+        elif run.cancelling and isinstance(event, RunStarted):
+            self._ledger.open.stops.append(
+                (run.executor_id, StopRequest(run_id=run.run_id, reason="cancel requested"))
+            )
+        else:
+            self._settle(run, now)
+
+    def provide(self, job_id: str, version: int, spec: JobSpec | None, now: Instant) -> None:
+        """A definition that was asked for as starved. None: the log no longer has it."""
+        runs = [run for run in self._ledger.by_job.get(job_id, {}).values() if run.version == version]
+        if spec is None:
+            for run in runs:
+                self._cancel(run, "its definition is no longer in the log", now)
+            return
+        self._ledger.learn(job_id, version, spec)
+        for run in runs:
+            self._settle(run, now)
+        self._release(job_id, now)
+
+    def spec(self, job_id: str, version: int) -> JobSpec | None:
+        return self._ledger.spec(job_id, version)
+
+    # -- deciding ---------------------------------------------------------------------------------------
+
+    def tick(self, now: Instant) -> None:
+        """Decide everything that is due."""
+        for due, item in self._wheel.take(now):
+            if isinstance(item, Scheduled):
+                self.schedules.fire(item, now)
+            elif self.state.runs.get(item.run_id) is item and item.waits == "timer" and item.due == due:
+                self._ledger.queue_again(item, now)
+
+    def next_due(self) -> Instant | None:
+        return self._wheel.next_due()
+
+    def claim(self, request: ClaimRequest, alive: bool, now: Instant) -> ClaimReply:
+        """May a delivery that is not the first run? `alive`: whether the executor that had it still does.
+
+        The reply may leave only after the pass that holds its events is in the log.
+        """
+        run = self.state.runs.get(request.run_id)
+        if run is None or run.attempt != request.attempt or run.status not in ("QUEUED", "RUNNING"):
+            return ClaimReply(verdict="drop")
+        if run.status == "QUEUED" and request.delivered < _SILENT_DELIVERIES:
+            return ClaimReply(verdict="run", crash_count=run.crash_count)
+        if run.status == "RUNNING":
+            if run.executor_id == request.executor_id:
+                return ClaimReply(verdict="run", crash_count=run.crash_count)
+            if alive:
+                return ClaimReply(verdict="wait")
+        if run.cancelling:
+            self._emit(
+                RunCancelled(
+                    run_id=run.run_id, at=now, reason="cancelled; its executor died", attempt=run.attempt
+                ),
+                now,
+            )
+            return ClaimReply(verdict="drop")
+        crashes = run.crash_count + 1
+        dead = crashes >= CRASH_LIMIT
+        reason = f"executor {run.executor_id or 'unknown'} died"
+        if dead:
+            reason += f"; {crashes} crashes, no further attempt"
+        self._emit(
+            RunLost(
+                run_id=run.run_id,
+                at=now,
+                attempt=run.attempt,
+                crash_count=crashes,
+                executor_id=run.executor_id,
+                reason=reason,
+                dead=dead,
+            ),
+            now,
+        )
+        return ClaimReply(verdict="drop" if dead else "run", crash_count=crashes)
+
+    def take_pass(self, now: Instant) -> Pass:
+        """What was decided since the last one. The cursor covers it: frame and position are one write."""
+        cursor = self.state.cursor
+        decided = min(now // _TICK * _TICK, self.schedules.loaded_until - 1)
+        self.state.cursor = Cursor(jobs=cursor.jobs, time=max(cursor.time, decided), work=cursor.work)
+        return self._ledger.take()
+
+    def published(self, sequence: int) -> None:
+        """The work of every frame up to this sequence is in the queue."""
+        cursor = self.state.cursor
+        self.state.cursor = Cursor(jobs=cursor.jobs, time=cursor.time, work=max(cursor.work, sequence))
+
+    # -- following up -----------------------------------------------------------------------------------
+
+    def _emit(self, event: RunEvent, now: Instant) -> None:
+        ended = self._ledger.emit(event)
+        if ended is not None:
+            self._ended(ended, now)
+
+    def _cancel(
+        self, run: Run, reason: str, now: Instant, at_once: bool = False, recorded: bool = False
+    ) -> None:
+        ended = self._ledger.cancel(run, reason, now, at_once=at_once, recorded=recorded)
+        if ended is not None:
+            self._ended(ended, now)
+
+    def _settle(self, run: Run, now: Instant) -> None:
+        """Give a run that waits what it waits for, or a timer."""
+        if run.cancelling and run.status in ("WAITING", "RETRYING"):
+            self._cancel(run, "cancel requested", now, recorded=True)
+        elif run.waits == "decision" or (run.waits == "timer" and run.due <= now):
+            self._ledger.queue_again(run, now)
+        elif run.waits == "timer":
+            self._wheel.add(run.due, run)
+
+    def _ended(self, ended: Ended, now: Instant) -> None:
+        run = ended.run
+        limit = run.pause_after
+        if limit is not None and self.state.failures.get(run.job_id, 0) >= limit:
+            self._ledger.open.pauses.append((run.job_id, f"paused after {limit} failed runs in a row"))
+        if run.blocks:
+            self._release(run.job_id, now)
+
+    def _release(self, job_id: str, now: Instant) -> None:
+        """Queue the oldest run that waits for the ones before it, if they have all ended."""
+        runs = self._ledger.active(job_id)
+        waiting = [run for run in runs if run.waits == "overlap"]
+        if waiting and len(waiting) == len(runs):
+            self._ledger.queue_again(waiting[0], now)

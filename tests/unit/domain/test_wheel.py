@@ -1,0 +1,50 @@
+"""The wheel against a sorted list, whatever the order of insertion and the size of the steps."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waterclock.core.domain.wheel import Wheel
+
+START = 1_790_000_000_000_000
+
+offsets = st.one_of(
+    st.integers(-5_000, 5_000),
+    st.integers(0, 200_000_000),
+    st.integers(0, 90_000_000_000_000),
+    st.integers(0, 200_000_000_000_000_000),
+)
+
+
+@given(st.lists(st.tuples(offsets, st.lists(offsets, max_size=3)), max_size=30), st.integers(0, 70_000_000_000))
+def test_hands_out_everything_once_and_never_early(steps: list[tuple[int, list[int]]], phase: int) -> None:
+    now = START + phase
+    wheel: Wheel[int] = Wheel(now)
+    model: list[tuple[int, int]] = []
+    number = 0
+    for ahead, adds in steps:
+        for offset in adds:
+            number += 1
+            wheel.add(now + offset, number)
+            model.append((now + offset, number))
+        now += abs(ahead)
+        due = wheel.take(now)
+        assert all(at <= now for at, _ in due)
+        assert [at for at, _ in due] == sorted(at for at, _ in due)
+        expected = {pair for pair in model if -(-pair[0] // 1000) <= now // 1000}
+        assert set(due) == expected
+        model = [pair for pair in model if pair not in expected]
+        assert len(wheel) == len(model)
+        bound = wheel.next_due()
+        if model:
+            assert bound is not None
+            assert bound <= min(-(-at // 1000) * 1000 for at, _ in model)
+        else:
+            assert bound is None
+
+
+def test_next_due_is_exact_for_what_is_near() -> None:
+    wheel: Wheel[str] = Wheel(START)
+    wheel.add(START + 20_000, "soon")
+    assert wheel.next_due() == START + 20_000
+    assert wheel.take(START + 19_999) == []
+    assert wheel.take(START + 20_000) == [(START + 20_000, "soon")]
