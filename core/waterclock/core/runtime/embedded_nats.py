@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -84,11 +85,14 @@ class EmbeddedNats:
         self.monitor_port = kept_port(self._directory / "monitor_port")
         write_private(self._config_file, json.dumps(self._config(), indent=2))
 
-    def launch(self) -> Process:
+    def launch(self, *, inherit: Sequence[int] = ()) -> Process:
         # Rebuilding from damaged files can take all the memory there is; a soft limit makes Go collect first.
         environment = {**os.environ, "GOMEMLIMIT": str(memory_limit() // 2)}
         return spawn(
-            [nats_server_binary(), "--config", str(self._config_file)], env=environment, log=self._log
+            [nats_server_binary(), "--config", str(self._config_file)],
+            env=environment,
+            log=self._log,
+            pass_fds=inherit,
         )
 
     def ready(self) -> bool:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from waterclock.core.runtime.embedded_server import ServerFailed
@@ -66,7 +67,7 @@ class EmbeddedPostgres:
             self._create_cluster()
         _forget_reused_pid(self._data / "postmaster.pid")
 
-    def launch(self) -> Process:
+    def launch(self, *, inherit: Sequence[int] = ()) -> Process:
         settings = {**_SETTINGS, "port": str(self.port)}
         options = [option for key, value in settings.items() for option in ("-c", f"{key}={value}")]
         return spawn(
@@ -76,6 +77,7 @@ class EmbeddedPostgres:
             identity=self._identity,
             # "Immediate shutdown": the postmaster takes its backends along.
             death_signal=signal.SIGQUIT,
+            pass_fds=inherit,
         )
 
     def ready(self) -> bool:

@@ -2,6 +2,7 @@
 
 import signal
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 from waterclock.core.runtime.process import Process
@@ -30,7 +31,8 @@ class EmbeddedServer(Protocol):
     def prepare(self) -> None:
         """Everything that must be on disk before the first launch. Blocking; may be repeated."""
 
-    def launch(self) -> Process: ...
+    def launch(self, *, inherit: Sequence[int] = ()) -> Process:
+        """Start the process. It keeps the descriptors `inherit` open for as long as it lives."""
 
     def ready(self) -> bool:
         """Whether it takes clients now. Blocks briefly; raises ServerFailed if it must not be used."""

@@ -1,7 +1,7 @@
 """The life of a component: one contract, and the main function that keeps it.
 
 A service runs until told to stop. Then it takes nothing new, finishes what it has in hand within the grace
-and returns. One that has not returned a little later is cancelled; it cleans up and lets the cancellation out.
+and returns. One that has not returned a little later is cancelled; it cleans up and lets that out.
 """
 
 import asyncio
@@ -9,11 +9,13 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Protocol
 
 import uvloop
 
 from waterclock.core.runtime import logs
+from waterclock.core.runtime.metrics import serving_metrics
 from waterclock.core.runtime.settings import Settings
 
 READY_FD = "WATERCLOCK_READY_FD"
@@ -65,11 +67,17 @@ def run_service(component: str, entry: Entry, settings: Settings) -> int:
 
 
 async def _until_stopped(entry: Entry, settings: Settings) -> int:
-    loop = asyncio.get_running_loop()
-    stop = StopSignal()
-    service = asyncio.ensure_future(entry(settings, stop))
+    async with AsyncExitStack() as scope:
+        if settings.metrics_port is not None:
+            await scope.enter_async_context(serving_metrics(settings.host, settings.metrics_port))
+        stop = StopSignal()
+        service = asyncio.ensure_future(entry(settings, stop))
+        _stop_on_signals(service, stop)
+        return await exit_code_of(service, stop, grace=settings.grace_seconds + _MARGIN)
 
-    def asked_to_stop(number: signal.Signals) -> None:
+
+def _stop_on_signals(service: "asyncio.Future[None]", stop: StopSignal) -> None:
+    def received(number: signal.Signals) -> None:
         if stop.is_set():
             _log.warning("told twice to stop: not waiting any longer", extra={"signal": number.name})
             service.cancel()
@@ -78,8 +86,7 @@ async def _until_stopped(entry: Entry, settings: Settings) -> int:
             stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked_to_stop, number)
-    return await exit_code_of(service, stop, grace=settings.grace_seconds + _MARGIN)
+        asyncio.get_running_loop().add_signal_handler(number, received, number)
 
 
 async def exit_code_of(service: "asyncio.Future[None]", stop: StopSignal, *, grace: float) -> int:

@@ -85,6 +85,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_format: Annotated[Literal["auto", "human", "json"], Meta(description="auto, human or json")] = "auto"
 
 
+def as_environment(settings: Settings) -> dict[str, str]:
+    """The variables from which another process loads these same settings."""
+    values = {field.name: getattr(settings, field.name) for field in msgspec.structs.fields(Settings)}
+    return {
+        ENVIRONMENT_PREFIX + name.upper(): ",".join(value) if isinstance(value, tuple) else str(value)
+        for name, value in values.items()
+        if value is not None
+    }
+
+
 class SettingsError(Exception):
     """A setting that is wrong: which one, what was expected, what was found, and where."""
 
