@@ -4,10 +4,9 @@ A fire at most `GRACE` late is on time: a takeover or a restart drops nothing. B
 the job's policy applies. The number of events is bounded whatever the length of the downtime.
 """
 
-from typing import Protocol
-
 from msgspec import Struct
 
+from waterclock.core.domain.schedule.fires import Fires
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import CatchUp
 
@@ -17,21 +16,6 @@ LIMIT = 1000
 COUNT_LIMIT = 10_000
 """How far missed fires are counted one by one."""
 _SECOND = 1_000_000
-
-
-class Fire(Protocol):
-    @property
-    def scheduled(self) -> Instant: ...
-
-
-class Calendar(Protocol):
-    """A compiled schedule, as this module needs it."""
-
-    def at_or_after(self, instant: Instant) -> Fire | None: ...
-    def after(self, instant: Instant) -> Fire | None: ...
-    def previous(self, instant: Instant) -> Fire | None: ...
-    def between(self, start: Instant, end: Instant, limit: int | None = None) -> list[Fire]: ...
-    def count_between(self, start: Instant, end: Instant, limit: int) -> int: ...
 
 
 class Missed(Struct, frozen=True):
@@ -49,56 +33,56 @@ class CatchUpDecision(Struct, frozen=True):
 
 
 def decide_catch_up(
-    calendar: Calendar, after: Instant, until: Instant, policy: CatchUp, now: Instant
+    fires: Fires, after: Instant, until: Instant, policy: CatchUp, now: Instant
 ) -> CatchUpDecision:
     """Among the fires in (after, until], decided at `now`."""
     on_time = max(after + 1, now - GRACE)
-    first = calendar.after(after)
+    first = fires.after(after)
     if first is None or first.scheduled > until:
         return CatchUpDecision(())
     if first.scheduled >= on_time:
-        return CatchUpDecision(tuple(fire.scheduled for fire in calendar.between(first.scheduled, until + 1)))
+        return CatchUpDecision(tuple(fire.scheduled for fire in fires.between(first.scheduled, until + 1)))
     window = now - int(policy.window_seconds * _SECOND)
     match policy.policy:
         case "none":
-            taken = [fire.scheduled for fire in calendar.between(on_time, until + 1)]
-            return _split(calendar, first.scheduled, taken, until, "catch-up none: nobody decided it in time")
+            taken = [fire.scheduled for fire in fires.between(on_time, until + 1)]
+            return _split(fires, first.scheduled, taken, until, "catch-up none: nobody decided it in time")
         case "latest":
-            latest = calendar.previous(until)
+            latest = fires.previous(until)
             if latest is None or latest.scheduled < max(window, after + 1):
                 reason = f"catch-up latest: older than the window of {policy.window_seconds:g} s"
-                return _split(calendar, first.scheduled, [], until, reason)
+                return _split(fires, first.scheduled, [], until, reason)
             reason = "catch-up latest: a later fire was taken"
-            return _split(calendar, first.scheduled, [latest.scheduled], until, reason)
+            return _split(fires, first.scheduled, [latest.scheduled], until, reason)
         case "all":
             start = max(after + 1, window)
-            taken = [fire.scheduled for fire in calendar.between(start, until + 1, LIMIT + 1)]
+            taken = [fire.scheduled for fire in fires.between(start, until + 1, LIMIT + 1)]
             reason = f"catch-up all: older than the window of {policy.window_seconds:g} s"
             if len(taken) > LIMIT:
-                taken = _last(calendar, until, LIMIT)
+                taken = _last(fires, until, LIMIT)
                 reason = f"catch-up all: more than {LIMIT} fires, the oldest are not taken"
-            decision = _split(calendar, first.scheduled, taken, until, reason)
+            decision = _split(fires, first.scheduled, taken, until, reason)
             return CatchUpDecision(decision.taken, decision.missed, caught_up=True)
 
 
-def _last(calendar: Calendar, until: Instant, count: int) -> list[Instant]:
+def _last(fires: Fires, until: Instant, count: int) -> list[Instant]:
     found: list[Instant] = []
     at = until
-    while len(found) < count and (fire := calendar.previous(at)) is not None:
+    while len(found) < count and (fire := fires.previous(at)) is not None:
         found.append(fire.scheduled)
         at = fire.scheduled - 1
     return found[::-1]
 
 
 def _split(
-    calendar: Calendar, first: Instant, taken: list[Instant], until: Instant, reason: str
+    fires: Fires, first: Instant, taken: list[Instant], until: Instant, reason: str
 ) -> CatchUpDecision:
     """What is taken, and the range before it as missed."""
     end = taken[0] if taken else until + 1
-    last = calendar.previous(end - 1)
+    last = fires.previous(end - 1)
     if last is None or last.scheduled < first:
         return CatchUpDecision(tuple(taken))
-    count = calendar.count_between(first, end, COUNT_LIMIT)
+    count = fires.count_between(first, end, COUNT_LIMIT)
     if count >= COUNT_LIMIT:
         reason += f" ({COUNT_LIMIT} or more fires)"
     return CatchUpDecision(tuple(taken), (Missed(first, last.scheduled, count, reason),))

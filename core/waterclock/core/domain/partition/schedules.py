@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable
 
-from waterclock.core.domain.schedule.fires import compile as compile_schedule
-from waterclock.core.domain.schedule.fires import jittered
-
 from waterclock.core.domain import ids
 from waterclock.core.domain.partition.catch_up import GRACE, CatchUpDecision, decide_catch_up
 from waterclock.core.domain.partition.index import IndexEntry, Scheduled, encode_entry, place
 from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.overlap import decide_overlap
 from waterclock.core.domain.partition.state import Run
+from waterclock.core.domain.schedule.fires import compile as compile_schedule
+from waterclock.core.domain.schedule.fires import jittered
 from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import (
     Instant,
@@ -24,6 +23,7 @@ from waterclock.proto.events import (
     RunsMissed,
     RunWaiting,
     ScheduleEnded,
+    Trigger,
 )
 from waterclock.proto.spec import JobSpec
 
@@ -129,6 +129,7 @@ class Schedules:
     ) -> None:
         """Decide one fire: queue it, let it wait, or say why not."""
         ledger = self._ledger
+        trigger: Trigger = "catch_up" if caught_up else "schedule"
         run_id = ids.run_id(job_id, scheduled)
         if run_id in ledger.state.runs:
             return
@@ -178,12 +179,11 @@ class Schedules:
                     scheduled=scheduled,
                     due=due,
                     reason=overlap.reason,
-                    trigger="catch_up" if caught_up else "schedule",
+                    trigger=trigger,
                     fire=number,
                 )
             )
             return
-        trigger = "catch_up" if caught_up else "schedule"
         ledger.queue(
             run_id, version, spec, scheduled=scheduled, due=due, now=now, trigger=trigger, fire=number
         )

@@ -1,0 +1,278 @@
+"""One partition while this scheduler owns it: read, decide, carry out, in one task.
+
+A pass waits for its frame to be acknowledged before anything follows from it, and the next pass waits for that.
+When the log is away or the lease is lost, the partition is given up as it is: whoever takes it next, perhaps this same
+process, rebuilds it from the log.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from waterclock.core.domain.partition.index import HORIZON, MINUTE
+from waterclock.core.domain.partition.ledger import Pass
+from waterclock.core.domain.partition.owner import Owner
+from waterclock.core.domain.partition.state import Run
+from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.lease import Lease
+from waterclock.core.jetstream.publisher import Message
+from waterclock.core.jetstream.pull import Delivery, Pull
+from waterclock.proto import names
+from waterclock.proto.codec import decode_frame, decode_job_frame, encode
+from waterclock.proto.events import Frame, RunEvent
+from waterclock.scheduler.claims import Claims
+from waterclock.scheduler.definitions import read_definition
+from waterclock.scheduler.pausing import pause_job
+from waterclock.scheduler.ports import Ports
+from waterclock.scheduler.snapshots import Snapshots
+from waterclock.scheduler.status import PartitionStatus
+from waterclock.scheduler.takeover import take_over
+from waterclock.scheduler.timing_index import TimingIndex
+from waterclock.scheduler.work import recovered_message, work_message
+
+_FRAME_EVENTS = 500
+_RECOVER_CHUNK = 500
+_PASS_INTERVAL = 0.004
+"""Passes of one partition are at least this far apart: what comes due in between shares a frame."""
+_SNAPSHOT_SECONDS = 30.0
+_SNAPSHOT_EVENTS = 20_000
+
+_log = logging.getLogger(__name__)
+
+
+class LeaseLost(Exception):
+    """Somebody else owns the partition now, or may."""
+
+
+class Partition:
+    def __init__(self, ports: Ports, partition: int, lease: Lease) -> None:
+        self.partition = partition
+        self._ports = ports
+        self._lease = lease
+        self._writer = f"{ports.instance}/{lease.token}"
+        self._index = TimingIndex(ports.timing, partition)
+        self._snapshots = Snapshots(ports.control, partition)
+        self._claims = Claims(ports, partition)
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._jobs: list[Delivery] = []
+        self._runs: list[Delivery] = []
+        self._to_recover: list[str] = []
+        self._consumed = 0
+        self._own_through = 0
+        self._since_snapshot = 0
+        self._snapshot_at = time.monotonic()
+        self._last_pass = 0.0
+        self._owner: Owner | None = None
+        self.loaded = asyncio.Event()
+
+    @property
+    def status(self) -> PartitionStatus | None:
+        owner = self._owner
+        if owner is None:
+            return None
+        cursor = owner.state.cursor
+        due = owner.next_due()
+        return PartitionStatus(
+            partition=self.partition,
+            token=self._lease.token or 0,
+            jobs_cursor=cursor.jobs,
+            time_cursor=cursor.time,
+            active_runs=len(owner.state.runs),
+            armed=len(owner.schedules.armed),
+            lag_seconds=max(0.0, (self._ports.clock.now_us() - due) / 1e6) if due is not None else 0.0,
+        )
+
+    def stop(self) -> None:
+        """Finish the pass in hand, write a snapshot, and end."""
+        self._stopping = True
+        self._wake.set()
+
+    def recover(self) -> None:
+        """The server may have lost work messages: compare the queue with what should be in it."""
+        if self._owner is not None:
+            self._to_recover = [
+                run.run_id for run in self._owner.state.runs.values() if run.status in ("QUEUED", "RUNNING")
+            ]
+            self._wake.set()
+
+    async def run(self) -> None:
+        taken = await take_over(self._ports, self.partition, self._index, self._snapshots)
+        owner = self._owner = taken.owner
+        self._consumed = taken.consumed
+        self._own_through = taken.consumed
+        connection = self._ports.connection
+        jobs = Pull.ordered(
+            connection,
+            names.JOBS,
+            [names.jobs_of_partition(self.partition)],
+            after_sequence=owner.state.cursor.jobs,
+        )
+        runs = Pull.ordered(
+            connection, names.RUNS, [names.runs_subject(self.partition)], after_sequence=self._consumed
+        )
+        async with (
+            jobs as job_pull,
+            runs as run_pull,
+            self._pumping(job_pull, self._jobs),
+            self._pumping(run_pull, self._runs),
+            self._claims.listening(self._wake),
+        ):
+            await self._publish_again(taken.suspects)
+            self.recover()
+            self.loaded.set()
+            while not self._stopping:
+                await self._step(owner)
+                await self._wait(owner)
+        await self._snapshot(owner)
+
+    # -- the loop ---------------------------------------------------------------------------------------
+
+    async def _wait(self, owner: Owner) -> None:
+        """Until something arrived or is due, but not sooner than the pass interval allows."""
+        pause = self._last_pass + _PASS_INTERVAL - time.monotonic()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        due = owner.next_due()
+        now = self._ports.clock.now_us()
+        load_in = owner.schedules.loaded_until - HORIZON - now
+        wait = load_in if due is None else min(due - now, load_in)
+        if wait <= 0:
+            return
+        try:
+            async with asyncio.timeout(wait / 1e6):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _step(self, owner: Owner) -> None:
+        self._wake.clear()
+        if time.monotonic() > self._lease.expires:
+            raise LeaseLost(f"the lease on partition {self.partition} was not renewed in time")
+        self._last_pass = time.monotonic()
+        now = self._ports.clock.now_us()
+        self._read(owner, now)
+        claims = await self._claims.decide(owner, now)
+        owner.tick(now)
+        await self._carry_out(owner, owner.take_pass(now))
+        await self._claims.answer(claims)
+        await self._maintain(owner)
+
+    def _read(self, owner: Owner, now: int) -> None:
+        runs, self._runs[:] = self._runs[:], []
+        for delivery in runs:
+            frame = decode_frame(delivery.data)
+            if frame.writer != self._writer:
+                for run_event in frame.events:
+                    owner.observe_run(run_event, now)
+            self._consumed = delivery.sequence
+        jobs, self._jobs[:] = self._jobs[:], []
+        for delivery in jobs:
+            for event in decode_job_frame(delivery.data).events:
+                owner.observe_job(event, delivery.sequence, now)
+
+    async def _carry_out(self, owner: Owner, decided: Pass) -> None:
+        """The order is part of the protocol; see waterclock.core.domain.partition.owner."""
+        while decided:
+            for job_id in decided.forgotten:
+                await self._index.forget(job_id)
+            if decided.index:
+                await self._index.write(decided.index)
+            if decided.events:
+                self._own_through = await self._append(owner, decided.events)
+            if decided.queued:
+                await self._ports.publisher.publish_work(
+                    [work_message(event, spec) for event, spec in decided.queued]
+                )
+                owner.published(self._own_through)
+            await self._follow_up(decided)
+            for job_id, version in decided.starved:
+                spec = await read_definition(self._ports.connection, job_id, version)
+                owner.provide(job_id, version, spec, self._ports.clock.now_us())
+            decided = owner.take_pass(self._ports.clock.now_us())
+
+    async def _append(self, owner: Owner, events: list[RunEvent]) -> int:
+        """One frame, or several as one atomic batch; fenced by the lease either way."""
+        subject = names.runs_subject(self.partition)
+        cursor = owner.state.cursor
+        self._since_snapshot += len(events)
+        frames = [
+            encode(
+                Frame(writer=self._writer, events=tuple(events[start : start + _FRAME_EVENTS]), cursor=cursor)
+            )
+            for start in range(0, len(events), _FRAME_EVENTS)
+        ]
+        try:
+            async with self._lease.fenced() as expect:
+                if len(frames) == 1:
+                    return await self._ports.publisher.publish(subject, frames[0], expect=expect)
+                messages = [Message(subject=subject, data=frame) for frame in frames]
+                return await self._ports.publisher.publish_batch(messages, expect=expect)
+        except Conflict as error:
+            raise LeaseLost(f"partition {self.partition} has another owner: {error}") from error
+
+    async def _follow_up(self, decided: Pass) -> None:
+        connection = self._ports.connection
+        for run_id in decided.withdrawn:
+            await connection.api(f"STREAM.PURGE.{names.WORK}", {"filter": f"wc.work.*.*.*.{run_id}.>"})
+        for executor_id, request in decided.stops:
+            await connection.nc.publish(names.stop_subject(executor_id or "all"), encode(request))
+        for job_id, note in decided.pauses:
+            await pause_job(self._ports, self.partition, job_id, note)
+
+    async def _maintain(self, owner: Owner) -> None:
+        now = self._ports.clock.now_us()
+        if owner.schedules.loaded_until - now <= HORIZON:
+            minute = owner.schedules.loaded_until // MINUTE
+            entries = await self._index.minutes(minute, minute)
+            owner.load(entries, (minute + 1) * MINUTE, now)
+            await self._index.purge_before(owner.state.cursor.time - MINUTE)
+        if self._to_recover:
+            chunk, self._to_recover = (
+                self._to_recover[:_RECOVER_CHUNK],
+                self._to_recover[_RECOVER_CHUNK:],
+            )
+            runs = owner.state.runs
+            await self._publish_again([runs[run_id] for run_id in chunk if run_id in runs])
+            self._wake.set()
+        if self._since_snapshot and (
+            self._since_snapshot >= _SNAPSHOT_EVENTS
+            or time.monotonic() - self._snapshot_at > _SNAPSHOT_SECONDS
+        ):
+            await self._snapshot(owner)
+
+    async def _publish_again(self, runs: list[Run]) -> None:
+        """Work that may be lost. What the queue still holds it refuses to take twice."""
+        assert self._owner is not None
+        messages = []
+        for run in runs:
+            spec = self._owner.spec(run.job_id, run.version) or await read_definition(
+                self._ports.connection, run.job_id, run.version
+            )
+            if spec is not None and run.status in ("QUEUED", "RUNNING"):
+                messages.append(recovered_message(run, spec))
+        if messages:
+            await self._ports.publisher.publish_work(messages)
+
+    async def _snapshot(self, owner: Owner) -> None:
+        self._since_snapshot = 0
+        self._snapshot_at = time.monotonic()
+        await self._snapshots.write(
+            owner.state, consumed=self._consumed, own_through=self._own_through, writer=self._writer
+        )
+
+    @asynccontextmanager
+    async def _pumping(self, pull: Pull, into: list[Delivery]) -> AsyncIterator[None]:
+        async def pump() -> None:
+            while True:
+                into.extend(await pull.next())
+                self._wake.set()
+
+        task = asyncio.create_task(pump())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

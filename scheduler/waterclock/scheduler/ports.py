@@ -1,0 +1,17 @@
+"""What a partition's shell needs from the outside, opened once by the service."""
+
+from msgspec import Struct
+
+from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.runtime.clock import Clock
+
+
+class Ports(Struct, frozen=True, kw_only=True):
+    connection: Connection
+    publisher: Publisher
+    timing: Bucket
+    control: Bucket
+    clock: Clock
+    instance: str

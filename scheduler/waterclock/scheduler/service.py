@@ -1,0 +1,50 @@
+"""The scheduler: owns partitions and decides what is due in them."""
+
+import asyncio
+import logging
+
+from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.jetstream.streams import Layout, ensure_streams
+from waterclock.core.runtime.clock import SystemClock
+from waterclock.core.runtime.instance import instance_id
+from waterclock.core.runtime.service import StopSignal, ready
+from waterclock.core.runtime.settings import Settings
+from waterclock.proto import names
+from waterclock.scheduler.ownership import Ownership
+from waterclock.scheduler.ports import Ports
+
+_log = logging.getLogger(__name__)
+
+
+async def run(settings: Settings, stop: StopSignal) -> None:
+    if settings.nats_url is None:
+        raise ValueError("the scheduler needs nats_url")
+    instance = instance_id("scheduler")
+    async with Connection.open(settings.nats_url, name=instance) as connection:
+        await ensure_streams(connection, Layout(partitions=settings.partitions, replicas=settings.replicas))
+        publisher = Publisher(connection)
+        ports = Ports(
+            connection=connection,
+            publisher=publisher,
+            timing=Bucket(connection, publisher, names.TIMING),
+            control=Bucket(connection, publisher, names.CONTROL),
+            clock=SystemClock(),
+            instance=instance,
+        )
+        ownership = Ownership(ports, partitions=settings.partitions, ttl=settings.lease_seconds)
+        await ownership.first_round()
+        ready()
+        _log.info("scheduling", extra={"instance": instance, "partitions": len(ownership.owned)})
+        keeping = asyncio.create_task(ownership.keep())
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait([keeping, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if keeping.done():
+                await keeping
+        finally:
+            keeping.cancel()
+            stopping.cancel()
+            await asyncio.gather(keeping, stopping, return_exceptions=True)
+            await ownership.leave()

@@ -1,0 +1,52 @@
+"""Taking a partition over: the snapshot, the tail of `RUNS` up to the last frame, the near part of the index."""
+
+from msgspec import Struct
+
+from waterclock.core.domain.partition.index import HORIZON, MINUTE
+from waterclock.core.domain.partition.owner import Owner
+from waterclock.core.domain.partition.state import PartitionState, Run
+from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.reader import last_message
+from waterclock.proto import names
+from waterclock.proto.codec import decode_frame
+from waterclock.scheduler.ports import Ports
+from waterclock.scheduler.snapshots import Snapshots
+from waterclock.scheduler.timing_index import TimingIndex
+
+
+class TakenOver(Struct, frozen=True, kw_only=True):
+    owner: Owner
+    consumed: int
+    """`RUNS` is replayed through this sequence."""
+    suspects: list[Run]
+    """Queued runs whose work may never have been published."""
+
+
+async def take_over(ports: Ports, partition: int, index: TimingIndex, snapshots: Snapshots) -> TakenOver:
+    """Rebuild the owner of a partition. The lease is held: nobody else decides while this reads."""
+    found = await snapshots.read()
+    state = PartitionState() if found is None else found[1]
+    owner = Owner(partition, state, ports.clock.now_us())
+    consumed = 0 if found is None else found[0].consumed
+    last = await last_message(ports.connection, names.RUNS, names.runs_subject(partition))
+    target = 0 if last is None else last.sequence
+    async with Pull.ordered(
+        ports.connection, names.RUNS, [names.runs_subject(partition)], after_sequence=consumed
+    ) as pull:
+        while consumed < target:
+            for delivery in await pull.next(timeout=5.0):
+                frame = decode_frame(delivery.data)
+                known = (
+                    found is not None
+                    and frame.writer == found[0].writer
+                    and delivery.sequence <= found[0].own_through
+                )
+                if not known:
+                    owner.replay(frame, delivery.sequence)
+                consumed = delivery.sequence
+    now = ports.clock.now_us()
+    first = (state.cursor.time or now) // MINUTE
+    last_minute = (now + HORIZON) // MINUTE
+    entries = await index.hot() + await index.minutes(first, last_minute)
+    owner.load(entries, (last_minute + 1) * MINUTE, now)
+    return TakenOver(owner=owner, consumed=consumed, suspects=owner.resume(now))
