@@ -1,6 +1,6 @@
 """What a user may say when defining a job, a workflow or a preview.
 
-Everything is optional and several fields are two spellings of one thing: these structs mirror the contract, and
+All of it is optional, and several fields are two spellings of one thing: these structs mirror the contract, and
 `waterclock.core.domain.definition` makes a `JobSpec` of them. Bounds that a schema can express stand here, so
 that they show in the OpenAPI document and in editors.
 """
@@ -102,7 +102,7 @@ class FanOutRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defau
 
 
 class NodeRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One step of a workflow. What runs is said as in a job: a struct has one base, so those fields are repeated."""
+    """One step of a workflow. What runs is said as in a job; a struct has one base, so it is repeated here."""
 
     id: Id
     depends_on: Annotated[list[Id], Meta(max_length=10_000)] | Unsaid = UNSET

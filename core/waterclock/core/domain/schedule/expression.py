@@ -1,0 +1,189 @@
+"""The text of a cron expression. croniter knows the values of a field; what surrounds them is decided here.
+
+Each element of each field is expanded by itself, so that an error can name it and one field's stars never change
+the reading of another. Beyond croniter: names such as `@daily` mean the plain time also where `H` is in use; `H`
+is drawn from the job's name within the field's bounds; Sunday is 0 or 7 with seconds too; `9-9` is 9 and not the
+whole cycle; `MON#2,FRI` may be mixed; the last Friday is `L5`, `5L` or `FRIL`. Years, `R` (random) and `W` are refused.
+"""
+
+import re
+from functools import lru_cache
+from typing import NoReturn
+
+from croniter import croniter
+from msgspec import Struct
+
+from waterclock.core.domain.ids import fraction
+from waterclock.core.domain.schedule.cron import Cron
+from waterclock.core.domain.schedule.days import Days
+from waterclock.core.domain.schedule.errors import InvalidSchedule
+
+NICKNAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+MAX_LENGTH = 256
+
+_WEEKDAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
+_PLAIN = re.compile(r"(?P<star>\*|\?)(/(?P<each>\d+))?|(?P<low>\w+)(-(?P<high>\w+))?(/(?P<step>\d+))?")
+_HASHED = re.compile(r"h(\((?P<low>\d+)-(?P<high>\d+)\))?(/(?P<step>\d+))?")
+_NTH = re.compile(r"(?P<weekday>[0-7]|[a-z]{3})#(?P<nth>[1-5])")
+_LAST = re.compile(r"l(?P<after>[0-7]|[a-z]{3})|(?P<before>[0-7]|[a-z]{3})l")
+
+
+class _Field(Struct, frozen=True):
+    name: str
+    position: int
+    """Where croniter has it; seconds are read as minutes are."""
+    low: int
+    high: int
+    hashed_high: int
+    """`H` stays below the days that not every month has."""
+
+
+_SECOND = _Field("second", 0, 0, 59, 59)
+_MINUTE = _Field("minute", 0, 0, 59, 59)
+_HOUR = _Field("hour", 1, 0, 23, 23)
+_DAY = _Field("day", 2, 1, 31, 28)
+_MONTH = _Field("month", 3, 1, 12, 12)
+_WEEKDAY = _Field("weekday", 4, 0, 6, 6)
+
+
+def parse(expression: str, name: str) -> Cron:
+    """The cron an expression stands for; `name` is what `H` is drawn from."""
+    text = expression.strip().lower()
+    return _parse(text, name if "h" in text else "")
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str, name: str) -> Cron:
+    fields = _fields(text)
+    seconds = _values(_SECOND, fields[0], name) if len(fields) == 6 else 1
+    minute, hour, day, month, weekday = fields[-5:]
+    weekdays, nth_weekdays = _weekdays(weekday, name)
+    days = Days(
+        months=_values(_MONTH, month, name),
+        month_days=_values(_DAY, day, name),
+        weekdays=weekdays,
+        last_day="l" in day.split(","),
+        nth_weekdays=nth_weekdays,
+        either=_restricted(day) and _restricted(weekday),
+    )
+    cron = Cron(
+        days=days,
+        hours=_values(_HOUR, hour, name),
+        minutes=_values(_MINUTE, minute, name),
+        seconds=seconds,
+        wildcard_hour=hour.startswith("*"),
+    )
+    if cron.next(0) is None:
+        raise InvalidSchedule("cron_expression", f"'{text}' can never fire: no month has such a day")
+    return cron
+
+
+def _fields(text: str) -> list[str]:
+    if len(text) > MAX_LENGTH:
+        raise InvalidSchedule("cron_expression", f"longer than {MAX_LENGTH} characters")
+    if text.startswith("@") and text not in NICKNAMES:
+        raise InvalidSchedule("cron_expression", f"'{text}' is not one of {', '.join(NICKNAMES)}")
+    fields = NICKNAMES.get(text, text).split()
+    if len(fields) not in (5, 6):
+        raise InvalidSchedule(
+            "cron_expression",
+            f"'{text}' has {len(fields)} fields; expected 5 (minute hour day month weekday) or 6 (seconds first)",
+        )
+    return fields
+
+
+def _restricted(field: str) -> bool:
+    """Whether a day or weekday field says anything; `*/1` does not, `*/2` does."""
+    return field not in ("*", "?", "*/1")
+
+
+def _weekdays(text: str, name: str) -> tuple[int, tuple[tuple[int, int], ...]]:
+    plain: list[str] = []
+    nth: list[tuple[int, int]] = []
+    for element in text.split(","):
+        if match := _NTH.fullmatch(element):
+            nth.append((_weekday(match["weekday"], element), int(match["nth"])))
+        elif match := _LAST.fullmatch(element):
+            nth.append((_weekday(match["after"] or match["before"], element), 0))
+        else:
+            plain.append(element)
+    return _values(_WEEKDAY, ",".join(plain), name) if plain else 0, tuple(nth)
+
+
+def _weekday(text: str, element: str) -> int:
+    if text.isdigit():
+        return int(text) % 7
+    return _WEEKDAYS[text] if text in _WEEKDAYS else _refuse(_WEEKDAY, element)
+
+
+def _values(field: _Field, text: str, name: str) -> int:
+    """The set of a field's values."""
+    mask = 0
+    for element in text.split(","):
+        if element == "l" and field is _DAY:
+            continue
+        for value in _expand(field, element, name):
+            mask |= 1 << value
+    return mask
+
+
+def _expand(field: _Field, element: str, name: str) -> list[int]:
+    written = element
+    if match := _HASHED.fullmatch(element):
+        element = _hashed(field, match, name)
+    match = _PLAIN.fullmatch(element)
+    if match is None or not element.isascii() or (match["star"] == "?" and field not in (_DAY, _WEEKDAY)):
+        _refuse(field, written)
+    if match["low"] and (match["high"] or match["step"]) and _alone(field, match):
+        element = match["low"]
+    columns = ["*"] * 5
+    columns[field.position] = element
+    try:
+        values = croniter.expand(" ".join(columns))[0][field.position]
+    except (ValueError, TypeError, KeyError):
+        _refuse(field, written)
+    if values == ["*"]:
+        return list(range(field.low, field.high + 1))
+    numbers = [value for value in values if isinstance(value, int)]
+    return numbers if len(numbers) == len(values) else _refuse(field, written)
+
+
+def _alone(field: _Field, match: re.Match[str]) -> bool:
+    """`9-9` and, in the hour, `23/2`: ranges of one value, which croniter takes for the whole cycle."""
+    if match["high"]:
+        return match["low"] == match["high"]
+    return match["low"] in (
+        str(field.high),
+        *(("dec",) if field is _MONTH else ()),
+        *(("sat",) if field is _WEEKDAY else ()),
+    )
+
+
+def _hashed(field: _Field, match: re.Match[str], name: str) -> str:
+    """`H` spreads jobs over a field by name: `H`, `H/15`, `H(0-29)`, `H(0-29)/10`."""
+    low, high = field.low, field.hashed_high
+    if match["low"]:
+        low, high = int(match["low"]), int(match["high"])
+        if not field.low <= low <= high <= field.high:
+            _refuse(field, match[0])
+    step = int(match["step"]) if match["step"] else None
+    if step == 0:
+        _refuse(field, match[0])
+    span = high - low + 1 if step is None else min(step, high - low + 1)
+    first = low + int(fraction("H", field.name, name) * span)
+    return str(first) if step is None else f"{first}-{high}/{step}"
+
+
+def _refuse(field: _Field, element: str) -> NoReturn:
+    bounds = f"{field.low}-{field.high}"
+    raise InvalidSchedule(
+        "cron_expression", f"'{element}' is not a {field.name} ({bounds}, lists, ranges, steps)"
+    )

@@ -1,0 +1,170 @@
+"""All the fires of a schedule, in either direction from any instant."""
+
+from functools import lru_cache
+from typing import Protocol
+
+from waterclock.core.domain.ids import fraction
+from waterclock.core.domain.instants import SECOND, instant_of
+from waterclock.core.domain.schedule import exclusions, expression
+from waterclock.core.domain.schedule.errors import InvalidSchedule
+from waterclock.core.domain.schedule.exclusions import Exclusions
+from waterclock.core.domain.schedule.fire import Fire
+from waterclock.core.domain.schedule.regular import Interval, Once
+from waterclock.core.domain.schedule.zone import FIRST, LAST, Zone, zone
+from waterclock.core.domain.schedule.zoned import ZonedCron
+from waterclock.proto.spec import Schedule
+
+__all__ = ["Fire", "Fires", "InvalidSchedule", "compile", "jittered"]
+
+SHORTEST_INTERVAL = 1.0
+
+
+class Source(Protocol):
+    """One of the things a schedule is made of: a cron, an interval, an instant."""
+
+    def at_or_after(self, instant: int) -> Fire | None: ...
+
+    def at_or_before(self, instant: int) -> Fire | None: ...
+
+    def count(self, start: int, end: int) -> int: ...
+
+
+class Fires:
+    """What the sources fire together, without doubles, within [start, end) and outside the exclusions.
+
+    Immutable: the answer depends on the schedule and the instant asked about, never on what was asked before.
+    """
+
+    def __init__(self, sources: tuple[Source, ...], start: int, end: int, excluded: Exclusions) -> None:
+        self._sources = sources
+        self._start = start
+        self._end = end
+        self._excluded = excluded
+
+    def after(self, instant: int) -> Fire | None:
+        """The first fire strictly after an instant; None: never again."""
+        return self.at_or_after(instant + 1)
+
+    def at_or_after(self, instant: int) -> Fire | None:
+        instant = max(instant, self._start)
+        while (fire := self._next(instant)) is not None and fire.scheduled < self._end:
+            window = self._excluded.around(fire.scheduled)
+            if window is None:
+                return fire
+            instant = window[1]
+        return None
+
+    def previous(self, instant: int) -> Fire | None:
+        """The last fire at or before an instant."""
+        instant = min(instant, self._end - 1)
+        while (fire := self._last(instant)) is not None and fire.scheduled >= self._start:
+            window = self._excluded.around(fire.scheduled)
+            if window is None:
+                return fire
+            instant = window[0] - 1
+        return None
+
+    def between(self, start: int, end: int, limit: int | None = None) -> list[Fire]:
+        """The fires in [start, end), in order; at most `limit`."""
+        fires: list[Fire] = []
+        fire = self.at_or_after(start)
+        while fire is not None and fire.scheduled < end and (limit is None or len(fires) < limit):
+            fires.append(fire)
+            fire = self.at_or_after(fire.scheduled + 1)
+        return fires
+
+    def count_between(self, start: int, end: int, limit: int | None = None) -> int:
+        """How many fires lie in [start, end), counted up to `limit`.
+
+        Arithmetic where one cron or interval stands alone; else they are walked, and a limit keeps that short.
+        """
+        if len(self._sources) == 1 and not self._excluded:
+            start, end = max(start, self._start), min(end, self._end)
+            count = self._sources[0].count(start, end) if start < end else 0
+            return count if limit is None else min(count, limit)
+        return len(self.between(start, end, limit))
+
+    def _next(self, instant: int) -> Fire | None:
+        best: Fire | None = None
+        for source in self._sources:
+            fire = source.at_or_after(instant)
+            if fire is not None and (
+                best is None or fire.scheduled < best.scheduled or _tells_more(fire, best)
+            ):
+                best = fire
+        return best
+
+    def _last(self, instant: int) -> Fire | None:
+        best: Fire | None = None
+        for source in self._sources:
+            fire = source.at_or_before(instant)
+            if fire is not None and (
+                best is None or fire.scheduled > best.scheduled or _tells_more(fire, best)
+            ):
+                best = fire
+        return best
+
+
+def compile(schedule: Schedule, name: str) -> Fires:
+    """The fires of a schedule; `name` is the job's, which `H` is drawn from.
+
+    Refuses what cannot be meant, a schedule that can never fire included. `max_fires` is not applied: it counts the
+    fires that were taken. An immediate job fires when it is accepted and a dependent one when its dependencies
+    ended: of neither does the schedule know the time, so both are without fires here.
+    """
+    hashed = any("h" in text.lower() for text in schedule.cron_expression)
+    return _compile(schedule, name if hashed else "")
+
+
+def jittered(schedule: Schedule, run_id: str, scheduled: int, next_scheduled: int | None) -> int:
+    """When a run is due: up to `jitter_seconds` late, the same for the same run, and before the next one is due."""
+    span = int(schedule.jitter_seconds * SECOND)
+    if next_scheduled is not None:
+        span = min(span, next_scheduled - scheduled)
+    return scheduled + int(fraction("jitter", run_id) * span) if span > 0 else scheduled
+
+
+@lru_cache(maxsize=4096)
+def _compile(schedule: Schedule, name: str) -> Fires:
+    place = zone(schedule.timezone)
+    if place is None:
+        raise InvalidSchedule(
+            "timezone", f"there is no time zone '{schedule.timezone}' (IANA names: Europe/Paris)"
+        )
+    start = FIRST * SECOND if schedule.start_at is None else instant_of(schedule.start_at)
+    end = LAST * SECOND if schedule.end_at is None else instant_of(schedule.end_at)
+    if end <= start:
+        raise InvalidSchedule("end_at", "must be after start_at")
+    sources = _sources(schedule, place, name)
+    fires = Fires(sources, start, end, exclusions.parse(schedule.exclude, place))
+    bounds = [field for field in ("end_at", "exclude", "start_at") if getattr(schedule, field)]
+    if sources and bounds and fires.at_or_after(start) is None:
+        raise InvalidSchedule(bounds[0], "can never fire: nothing is due between start_at and end_at")
+    return fires
+
+
+def _sources(schedule: Schedule, place: Zone, name: str) -> tuple[Source, ...]:
+    match schedule.schedule_type:
+        case "CRON":
+            if not schedule.cron_expression:
+                raise InvalidSchedule("cron_expression", "missing")
+            return tuple(
+                ZonedCron(expression.parse(text, name), place, schedule.dst_gap, schedule.dst_overlap)
+                for text in dict.fromkeys(schedule.cron_expression)
+            )
+        case "INTERVAL":
+            every = schedule.interval_seconds
+            if every is None or not SHORTEST_INTERVAL <= every <= (LAST - FIRST):
+                raise InvalidSchedule("interval_seconds", "must be at least one second")
+            anchor = 0 if schedule.start_at is None else instant_of(schedule.start_at)
+            return (Interval(round(every * SECOND), anchor),)
+        case "FUTURE":
+            if schedule.schedule_time is None:
+                raise InvalidSchedule("schedule_time", "missing")
+            return (Once(instant_of(schedule.schedule_time)),)
+        case "IMMEDIATE" | "DEPENDENT":
+            return ()
+
+
+def _tells_more(fire: Fire, best: Fire) -> bool:
+    return fire.scheduled == best.scheduled and best.note is None
