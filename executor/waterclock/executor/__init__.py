@@ -1,0 +1,22 @@
+"""Runs attempts. `Worker` is the part users import."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from waterclock.executor.directives import Cancel, Retry, Snooze
+    from waterclock.executor.worker import Context, Worker
+
+__all__ = ["Cancel", "Context", "Retry", "Snooze", "Worker"]
+
+
+def __getattr__(name: str) -> object:
+    """Imported on first use: the warden lives in this package and must stay small."""
+    if name in ("Worker", "Context"):
+        from waterclock.executor import worker
+
+        return getattr(worker, name)
+    if name in ("Retry", "Snooze", "Cancel"):
+        from waterclock.executor import directives
+
+        return getattr(directives, name)
+    raise AttributeError(name)

@@ -1,0 +1,140 @@
+"""The executor's side of its warden."""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+
+from waterclock.executor.warden.orders import (
+    Exited,
+    Limits,
+    Order,
+    Output,
+    Refused,
+    Start,
+    Stop,
+    Unpacker,
+    decode_word,
+    packed,
+)
+
+
+class WardenLost(Exception):
+    """The warden died, and with it our hold on what it had started."""
+
+
+class CannotStart(Exception):
+    """The program does not exist, may not be run, or its arguments are too long."""
+
+
+class Process:
+    """A started process: `ended` resolves once nothing of it is left."""
+
+    def __init__(self, number: int, ended: "asyncio.Future[Exited]", hear: Callable[[bytes], None]) -> None:
+        self.number = number
+        self.ended = ended
+        self.hear = hear
+
+
+class Processes(asyncio.Protocol):
+    """Starts and stops processes through the warden."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._unpacker = Unpacker()
+        self._numbers = count(1)
+        self._live: dict[int, Process] = {}
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Fails when the warden dies."""
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, root: Path | None = None) -> AsyncIterator["Processes"]:
+        """Start a warden whose working directories lie under `root` (the system's temporary directory)."""
+        work = Path(tempfile.mkdtemp(prefix="waterclock-", dir=root))
+        ours, theirs = socket.socketpair()
+        with theirs:
+            warden = subprocess.Popen(
+                [sys.executable, "-P", "-m", "waterclock.executor.warden", str(theirs.fileno()), str(work)],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        loop = asyncio.get_running_loop()
+        transport, processes = await loop.create_connection(cls, sock=ours)
+        try:
+            yield processes
+        finally:
+            processes._transport = None
+            transport.close()
+            await asyncio.to_thread(warden.wait)
+            await asyncio.to_thread(shutil.rmtree, work, True)
+
+    def start(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        stdin: bytes,
+        hear: Callable[[bytes], None],
+        output_bytes: int,
+        limits: Limits,
+        user: int | None = None,
+    ) -> Process:
+        """`ended` fails with CannotStart if it could not be started; `hear` gets its output, piece by piece."""
+        number = next(self._numbers)
+        process = Process(number, asyncio.get_running_loop().create_future(), hear)
+        self._live[number] = process
+        self._order(Start(number, list(argv), dict(env), stdin, output_bytes, limits, user))
+        return process
+
+    def stop(self, process: Process, *, grace: float) -> None:
+        """TERM to all of it, KILL after `grace` seconds. Harmless when it is gone."""
+        if process.number in self._live:
+            self._order(Stop(process.number, grace))
+
+    def _order(self, order: Order) -> None:
+        if self._transport is None:
+            raise WardenLost
+        self._transport.write(packed(order))
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for body in self._unpacker.feed(data):
+            match decode_word(body):
+                case Output(ward=number, data=heard):
+                    self._live[number].hear(heard)
+                case Exited() as exited:
+                    _resolve(self._live.pop(exited.ward).ended, exited)
+                case Refused(ward=number, reason=reason):
+                    _fail(self._live.pop(number).ended, CannotStart(reason))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        asked_for = self._transport is None
+        self._transport = None
+        for process in self._live.values():
+            _fail(process.ended, WardenLost())
+        self._live.clear()
+        if not asked_for:
+            _fail(self.lost, WardenLost())
+
+
+def _resolve(future: "asyncio.Future[Exited]", exited: Exited) -> None:
+    if not future.done():
+        future.set_result(exited)
+
+
+def _fail(future: "asyncio.Future[Exited] | asyncio.Future[None]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # heard here; whoever awaits it hears it again

@@ -1,0 +1,107 @@
+"""What the executor and its warden say to each other: length-prefixed msgpack on a socket pair."""
+
+from collections.abc import Iterator
+from struct import Struct as Packing
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+
+class Limits(Struct, frozen=True, array_like=True):
+    """Resource limits of one process, in the units of `ulimit`; 0 means none."""
+
+    cpu_seconds: int = 0
+    memory_kib: int = 0
+    open_files: int = 0
+    processes: int = 0
+
+    @property
+    def any(self) -> bool:
+        return bool(self.cpu_seconds or self.memory_kib or self.open_files or self.processes)
+
+
+class Start(Struct, frozen=True, array_like=True, tag=1):
+    ward: int
+    argv: list[str]
+    env: dict[str, str]
+    stdin: bytes
+    output_bytes: int
+    """How much output to pass on; the rest is counted and dropped."""
+    limits: Limits = Limits()
+    user: int | None = None
+
+
+class Stop(Struct, frozen=True, array_like=True, tag=2):
+    """TERM to all of it, then after `grace` seconds KILL; no grace means KILL."""
+
+    ward: int
+    grace: float
+
+
+class Refused(Struct, frozen=True, array_like=True, tag=3):
+    """The program could not be started."""
+
+    ward: int
+    reason: str
+
+
+class Output(Struct, frozen=True, array_like=True, tag=4):
+    """Standard output and error as they came."""
+
+    ward: int
+    data: bytes
+
+
+class Exited(Struct, frozen=True, array_like=True, tag=5):
+    """The process and all its descendants are gone."""
+
+    ward: int
+    code: int
+    """As in `subprocess`: negative for a signal."""
+    cpu_seconds: float
+    memory_bytes: int
+    """The peak; 0 if it was too small to tell from the warden's own."""
+    dropped: int
+    """Bytes of output over the limit."""
+    last_line: bytes
+    """The last line of standard output, if it is not too long to be a value."""
+    unclean: str
+    """The working directory, if something is left in it."""
+    left_behind: int
+    """How many processes it left behind, which were killed."""
+
+
+Order = Start | Stop
+Word = Refused | Output | Exited
+
+LONGEST_LINE = 64 * 1024
+
+_length = Packing("<I")
+encoder = msgspec.msgpack.Encoder()
+decode_order = msgspec.msgpack.Decoder(Order).decode
+decode_word = msgspec.msgpack.Decoder(Word).decode
+
+
+def packed(message: Order | Word) -> bytes:
+    body = encoder.encode(message)
+    return _length.pack(len(body)) + body
+
+
+class Unpacker:
+    """Cuts a byte stream back into message bodies."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[Any]:
+        data = self._rest + data if self._rest else data
+        at, end = 0, len(data)
+        view = memoryview(data)
+        while end - at >= 4:
+            (length,) = _length.unpack_from(data, at)
+            if end - at - 4 < length:
+                break
+            yield view[at + 4 : at + 4 + length]
+            at += 4 + length
+        self._rest = data[at:]
