@@ -1,0 +1,144 @@
+"""`waterclock up`: servers and components of one machine, in one terminal."""
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from waterclock.api.demo import submit_demo
+from waterclock.core.runtime import logs
+from waterclock.core.runtime.child import WRONG_USAGE, ChildFailed
+from waterclock.core.runtime.connection_file import Connection, read_connection, write_connection
+from waterclock.core.runtime.data_lock import DataInUse, locked
+from waterclock.core.runtime.embedded_nats import EmbeddedNats
+from waterclock.core.runtime.embedded_postgres import EmbeddedPostgres
+from waterclock.core.runtime.embedded_server import EmbeddedServer, ServerFailed
+from waterclock.core.runtime.ports import LOOPBACK, free_port, is_free
+from waterclock.core.runtime.private_file import private_directory, write_private
+from waterclock.core.runtime.program import Component, Server
+from waterclock.core.runtime.service import StopSignal
+from waterclock.core.runtime.settings import Settings, SettingsError, as_environment
+from waterclock.core.runtime.supervisor import Supervisor
+
+PROCESSES = ("nats", "postgres", "scheduler", "executor", "projector", "api")
+
+_KILL_MARGIN = 5.0
+"""A component cancels itself when its grace is over; one that cannot even do that is killed this much later."""
+
+_log = logging.getLogger(__name__)
+
+
+async def up(settings: Settings, *, demo: bool) -> int:
+    """Run until SIGINT or SIGTERM. Returns the exit code."""
+    logs.setup("up", level=settings.log_level, format=settings.log_format)
+    try:
+        data = private_directory(settings.data.absolute())
+        with locked(data) as lock:
+            return await _Household(settings, data, lock).run(demo=demo)
+    except (DataInUse, SettingsError) as error:
+        print(f"waterclock up: {error}", file=sys.stderr)
+        return WRONG_USAGE
+    except ChildFailed as error:
+        print(f"waterclock up: {error}; the servers' logs are in {settings.data / 'logs'}", file=sys.stderr)
+        return error.exit_code if error.exit_code == WRONG_USAGE else 1
+    except (ServerFailed, OSError) as error:
+        print(f"waterclock up: {error}", file=sys.stderr)
+        return 1
+
+
+class _Household:
+    """What one `up` runs: embedded servers unless URLs were given, then the services, with the api in front."""
+
+    def __init__(self, settings: Settings, data: Path, lock: int) -> None:
+        port = settings.port or free_port()
+        if not is_free(port, settings.host):
+            raise SettingsError("port", "a free port", port, "another process listens on it")
+        self._settings = msgspec.structs.replace(settings, data=data, port=port)
+        self._data = data
+        self._lock = lock
+        self._stop = StopSignal()
+        self._killed_by: signal.Signals | None = None
+
+    async def run(self, *, demo: bool) -> int:
+        async with Supervisor(self._data, names=PROCESSES) as supervisor:
+            self._listen_for_signals(supervisor)
+            stopped = asyncio.create_task(self._stop.wait())
+            working = asyncio.create_task(self._work(supervisor, demo=demo))
+            await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                await working
+                await stopped
+            working.cancel()
+            stopped.cancel()
+            _log.info("stopping: api first, then the services, then the servers")
+        return 0 if self._killed_by is None else 128 + self._killed_by
+
+    async def _work(self, supervisor: Supervisor, *, demo: bool) -> None:
+        connection = await self._start_servers(supervisor)
+        write_connection(self._data, connection)
+        await asyncio.gather(supervisor.start(self._services()), supervisor.start([self._api()]))
+        print(f"ready: {connection.http}", flush=True)
+        if demo:
+            await submit_demo(connection)
+
+    async def _start_servers(self, supervisor: Supervisor) -> Connection:
+        settings, data = self._settings, self._data
+        embedded: list[EmbeddedServer] = []
+        nats_url, database_url = settings.nats_url, settings.database_url
+        if nats_url is None:
+            embedded.append(EmbeddedNats(data / "nats", log=data / "logs" / "nats.log"))
+        if database_url is None:
+            embedded.append(EmbeddedPostgres(data / "postgres", log=data / "logs" / "postgres.log"))
+        await asyncio.gather(*(asyncio.to_thread(server.prepare) for server in embedded))
+        urls = {server.name: server.url for server in embedded}
+        await supervisor.start([Server(server, inherit=[self._lock]) for server in embedded])
+        return Connection(
+            http=f"http://{LOOPBACK if settings.host in ('0.0.0.0', '::') else settings.host}:{settings.port}",
+            nats=nats_url or urls["nats"],
+            database=database_url or urls["postgres"],
+            token=self._token(),
+        )
+
+    def _token(self) -> str:
+        before = read_connection(self._data)
+        return self._settings.token or (before.token if before else secrets.token_urlsafe(32))
+
+    def _services(self) -> list[Component]:
+        counts = {
+            "scheduler": self._settings.schedulers,
+            "executor": self._settings.executors,
+            "projector": self._settings.projectors,
+        }
+        ports = {name: [free_port() for _ in range(count)] for name, count in counts.items()}
+        urls = {name: [f"http://{LOOPBACK}:{port}/metrics" for port in mine] for name, mine in ports.items()}
+        write_private(self._data / "metrics.json", msgspec.json.encode(urls).decode())
+        return [self._component(name, metrics_port=port) for name, mine in ports.items() for port in mine]
+
+    def _api(self) -> Component:
+        return self._component("api", metrics_port=None)
+
+    def _component(self, name: str, *, metrics_port: int | None) -> Component:
+        settings = msgspec.structs.replace(self._settings, metrics_port=metrics_port)
+        return Component(
+            name,
+            [sys.executable, "-m", "waterclock.api.cli", name],
+            {**os.environ, **as_environment(settings)},
+            grace=settings.grace_seconds + _KILL_MARGIN,
+        )
+
+    def _listen_for_signals(self, supervisor: Supervisor) -> None:
+        def received(number: signal.Signals) -> None:
+            if not self._stop.is_set():
+                self._stop.set()
+                return
+            _log.warning("told twice to stop: killing what is left", extra={"signal": number.name})
+            self._killed_by = number
+            supervisor.kill()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, received, number)

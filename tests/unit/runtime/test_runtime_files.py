@@ -1,0 +1,114 @@
+"""Ports, files, ids and waits: the small parts of the runtime."""
+
+import json
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from waterclock.core.runtime.backoff import Backoff
+from waterclock.core.runtime.connection_file import (
+    Connection,
+    read_connection,
+    read_processes,
+    resolved,
+    write_connection,
+    write_processes,
+)
+from waterclock.core.runtime.instance import instance_id
+from waterclock.core.runtime.ports import free_port, is_free, kept_port
+from waterclock.core.runtime.private_file import write_private
+from waterclock.core.runtime.settings import Settings, SettingsError
+
+CONNECTION = Connection(
+    http="http://127.0.0.1:1", nats="nats://a:b@c:1", database="postgresql://a", token="t" * 20
+)
+
+
+def test_backoff_doubles_to_its_cap() -> None:
+    backoff = Backoff()
+    assert [backoff.after(lived=0) for _ in range(8)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+
+
+def test_backoff_forgives_one_that_lived() -> None:
+    backoff = Backoff(stable=10)
+    for _ in range(5):
+        backoff.after(lived=1)
+    assert backoff.after(lived=10) == 0.1
+    assert backoff.after(lived=9.9) == 0.2
+
+
+def test_a_port_is_kept_while_it_is_free(tmp_path: Path) -> None:
+    port = kept_port(tmp_path / "port")
+    assert kept_port(tmp_path / "port") == port
+    with socket.create_server(("127.0.0.1", port)):
+        other = kept_port(tmp_path / "port")
+        assert other != port
+    assert kept_port(tmp_path / "port") == other
+
+
+def test_a_damaged_port_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "port").write_text("x")
+    assert kept_port(tmp_path / "port") == int((tmp_path / "port").read_text())
+
+
+def test_ports_are_never_ones_a_client_may_get() -> None:
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert free_port() < lowest
+
+
+def test_a_port_in_use_is_not_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert not is_free(server.getsockname()[1])
+
+
+def test_private_files_are_replaced_whole(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    write_private(file, "one")
+    held = file.open()
+    write_private(file, "two")
+    assert held.read() == "one"
+    held.close()
+    assert file.read_text() == "two"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_connection_file_has_the_contract_s_fields(tmp_path: Path) -> None:
+    write_connection(tmp_path, CONNECTION)
+    file = tmp_path / "connection.json"
+    assert set(json.loads(file.read_text())) == {"http", "nats", "database", "token"}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert read_connection(tmp_path) == CONNECTION
+
+
+def test_processes_file_round_trip(tmp_path: Path) -> None:
+    write_processes(tmp_path, {"nats": [1], "api": []})
+    assert read_processes(tmp_path) == {"nats": [1], "api": []}
+
+
+def test_who_joins_takes_what_was_not_given_from_the_file(tmp_path: Path) -> None:
+    write_connection(tmp_path, CONNECTION)
+    settings = resolved(Settings(data=tmp_path, nats_url="nats://other:1"))
+    assert settings.nats_url == "nats://other:1"
+    assert settings.database_url == CONNECTION.database
+    assert settings.token == CONNECTION.token
+
+
+def test_who_joins_nothing_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nats_url: expected a URL.*connection\.json.*waterclock up"):
+        resolved(Settings(data=tmp_path))
+
+
+def test_a_damaged_connection_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "connection.json").write_text("{")
+    with pytest.raises(SettingsError, match=r"connection\.json"):
+        resolved(Settings(data=tmp_path))
+
+
+def test_every_incarnation_has_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "node.example.com")
+    names = {instance_id("executor") for _ in range(100)}
+    assert len(names) == 100
+    assert all(name.startswith("executor-node-example-com-") for name in names)
