@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from waterclock.proto.problem import Problem
+from waterclock.proto.problem import Difference, FieldError
 from waterclock.proto.spec import (
     CatchUp,
     Delivery,
@@ -51,17 +51,23 @@ class JobAccepted(Struct, frozen=True, kw_only=True):
     version: int
     status: JobState
     next_run_at: datetime | None = None
+    created: bool = True
+    """False when the same request was accepted before, and this is the job it made then."""
 
 
-class Accepted(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of a bulk answer: the job, or why it was refused."""
+class BatchResult(Struct, frozen=True, kw_only=True):
+    """One line of a bulk answer: the job as `JobAccepted`, or the problem document of its refusal."""
 
     line: int
-    job_id: str | None = None
-    version: int | None = None
-    status: JobState | None = None
-    next_run_at: datetime | None = None
-    problem: Problem | None = None
+    status: JobState | int
+    job_id: str | UnsetType = UNSET
+    version: int | UnsetType = UNSET
+    next_run_at: datetime | None | UnsetType = UNSET
+    created: bool | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    detail: str | UnsetType = UNSET
+    errors: tuple[FieldError, ...] | UnsetType = UNSET
+    differences: tuple[Difference, ...] | UnsetType = UNSET
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):
@@ -171,10 +177,33 @@ class RunAccepted(Struct, frozen=True, kw_only=True):
 
 
 class LogChunk(Struct, frozen=True, kw_only=True):
-    """A piece of a run's output. `offset` is where it starts, so that a follower can go on after a break."""
+    """A piece of a run's output. `offset` is the byte where it starts, so that a follower can go on after a break."""
 
     offset: int
     text: str
+    last: bool = False
+    """Nothing follows: the run has ended and this was all."""
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """Something that happened to a job or a run."""
+
+    position: str
+    """Where to go on from; also sent alone, with the type `position`, before the first change."""
+    type: str
+    """The event's tag: `job_created`, `queued`, `started`, `succeeded`, …"""
+    at: datetime
+    job_id: str = ""
+    run_id: str | None = None
+    status: RunState | JobState | None = None
+    attempt_number: int | None = None
+    reason: str | None = None
+    executor_id: str | None = None
+    exit_code: int | None = None
+    error_message: str | None = None
+    actor: str | None = None
+    final: bool = False
+    """Nothing more can come of what was watched."""
 
 
 class Health(Struct, frozen=True, kw_only=True):

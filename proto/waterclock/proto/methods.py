@@ -20,7 +20,7 @@ Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
 
 Scope = Literal["open", "read", "submit", "operate", "admin"]
-"""What a caller must be allowed to do; `open` needs no token. Each scope includes the ones before it."""
+"""What a caller must be allowed to do; `open` needs no token, and `admin` includes all others."""
 
 Verb = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -32,8 +32,9 @@ class Rest:
     status: int = 200
     body: Literal["json", "lines", "bytes"] = "json"
     """`lines`: NDJSON or an array, one request each. `bytes`: the body is content, not a request."""
-    array: bool = False
-    """A page is answered as a bare array, with its cursor in a `Link` header."""
+    answer: Literal["json", "array", "lines", "text", "events"] = "json"
+    """`array`: a page as a bare array, its cursor in a `Link` header. `lines`: one JSON document a line. `text`:
+    the text of each chunk. `events`: server-sent events."""
     also: tuple[Verb, ...] = ()
     location: str = ""
     """Where a created thing is found, as a path over the answer's fields."""
@@ -67,9 +68,9 @@ JOBS_BATCH = Method(
     "jobs.batch",
     "Define up to 10,000 jobs; a bad one fails alone",
     queries.JobBatch,
-    list[answers.Accepted],
+    list[answers.BatchResult],
     "submit",
-    Rest("POST", "/v1/jobs:batch", body="lines"),
+    Rest("POST", "/v1/jobs:batch", body="lines", answer="lines"),
 )
 JOBS_LIST = Method("jobs.list", "List jobs", queries.JobsQuery, Page[answers.Job], "read", Rest("GET", "/v1/jobs"))
 JOBS_GET = Method("jobs.get", "One job", queries.JobRef, answers.Job, "read", Rest("GET", "/v1/jobs/{job_id}"))
@@ -87,7 +88,7 @@ RUNS_LIST = Method(
     queries.RunsQuery,
     Page[answers.Run],
     "read",
-    Rest("GET", "/v1/jobs/{job_id}/runs", array=True),
+    Rest("GET", "/v1/jobs/{job_id}/runs", answer="array"),
 )
 RUNS_GET = Method("runs.get", "One run", queries.RunRef, answers.Run, "read", Rest("GET", "/v1/runs/{run_id}"))
 RUNS_LOG = Method(
@@ -96,7 +97,16 @@ RUNS_LOG = Method(
     queries.LogQuery,
     answers.LogChunk,
     "read",
-    Rest("GET", "/v1/runs/{run_id}/log"),
+    Rest("GET", "/v1/runs/{run_id}/log", answer="text"),
+    streaming=True,
+)
+EVENTS_WATCH = Method(
+    "events.watch",
+    "What happens to jobs and runs, as it happens",
+    queries.WatchQuery,
+    answers.Change,
+    "read",
+    Rest("GET", "/v1/events", answer="events"),
     streaming=True,
 )
 

@@ -12,6 +12,10 @@ Key = Annotated[str, Meta(min_length=1, max_length=256)]
 Note = Annotated[str, Meta(max_length=1000)]
 
 
+Stay = Annotated[float, Meta(ge=0, le=3600)] | None
+"""How long a streaming call lives; None: as long as the caller stays, or an hour over NATS."""
+
+
 class Nothing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A question without parameters."""
 
@@ -60,3 +64,17 @@ class LogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run_id: str
     follow: bool = False
     offset: Annotated[int, Meta(ge=0)] = 0
+    stay_seconds: Stay = None
+
+
+class WatchQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which changes to send: of a job and its runs, of one run, of some types; of everything if nothing is said."""
+
+    job: str | None = None
+    run: str | None = None
+    type: tuple[str, ...] = ()
+    since: datetime | None = None
+    """Start with what happened at or after this instant; None: now."""
+    after: str | None = None
+    """Go on after this position."""
+    stay_seconds: Stay = None

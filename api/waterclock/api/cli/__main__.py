@@ -1,0 +1,5 @@
+"""`python -m waterclock.api.cli`."""
+
+from waterclock.api.cli import main
+
+main()

@@ -1,0 +1,174 @@
+"""Commands that look: jobs, job, runs, run, logs."""
+
+import sys
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from waterclock.api.cli import words
+from waterclock.api.cli.options import Data, Json, Limit
+from waterclock.api.cli.printing import note, print_json
+from waterclock.api.cli.session import connected, with_job, with_run
+from waterclock.api.cli.tables import facts, table
+from waterclock.api.client.blocking import STAY
+from waterclock.proto import methods, queries
+from waterclock.proto.answers import Job, Page, Run
+
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, or the beginning of it.", show_default=False)]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of it.", show_default=False)]
+
+
+def jobs(
+    status: Annotated[str | None, typer.Option(help="SCHEDULED, PAUSED, CANCELLED or COMPLETED.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="key=value or key; may be repeated.", metavar="K=V")] = None,
+    q: Annotated[str | None, typer.Option("--search", "-q", help="Text in id, name, labels or command.")] = None,
+    limit: Limit = 50,
+    cursor: Annotated[str | None, typer.Option(help="Go on after a page.", metavar="CURSOR")] = None,
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """List jobs, newest first."""
+    query = queries.JobsQuery(
+        status=_status(status), label=tuple(label or ()), q=q, limit=limit, cursor=cursor
+    )
+    with connected(data) as wire:
+        page = wire.call(methods.JOBS_LIST, query)
+    if json:
+        print_json(page)
+        return
+    heads = ("ID", "NAME", "STATUS", "SCHEDULE", "NEXT", "LAST RUN")
+    print(table(heads, [_job_row(job) for job in page.items]) if page.items else "no jobs")
+    _more(page)
+
+
+def job(job_id: JobId, json: Json = False, data: Data = None) -> None:
+    """Show one job."""
+    with connected(data) as wire:
+        found = with_job(wire, job_id, lambda id: wire.call(methods.JOBS_GET, queries.JobRef(job_id=id)))
+    print_json(found) if json else print(facts(_job_facts(found)))
+
+
+def runs(
+    job_id: JobId,
+    status: Annotated[str | None, typer.Option(help="Only runs in this status, e.g. FAILED.")] = None,
+    limit: Limit = 20,
+    cursor: Annotated[str | None, typer.Option(help="Go on after a page.", metavar="CURSOR")] = None,
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """List a job's runs, newest first."""
+
+    def listed(job_id: str) -> Page[Run]:
+        return wire.call(
+            methods.RUNS_LIST,
+            queries.RunsQuery(job_id=job_id, status=_status(status), limit=limit, cursor=cursor),
+        )
+
+    with connected(data) as wire:
+        page = with_job(wire, job_id, listed)
+    if json:
+        print_json(page)
+        return
+    heads = ("RUN", "STATUS", "SCHEDULED", "STARTED", "TOOK", "ATTEMPT", "REASON")
+    print(table(heads, [_run_row(run) for run in page.items]) if page.items else "no runs yet")
+    _more(page)
+
+
+def run(run_id: RunId, json: Json = False, data: Data = None) -> None:
+    """Show one run."""
+    with connected(data) as wire:
+        found = with_run(wire, run_id, lambda id: wire.call(methods.RUNS_GET, queries.RunRef(run_id=id)))
+    print_json(found) if json else print(facts(_run_facts(found)))
+
+
+def logs(
+    run_id: RunId,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Stay until the run has ended.")] = False,
+    data: Data = None,
+) -> None:
+    """Print a run's output."""
+    with connected(data) as wire:
+        full = with_run(wire, run_id, lambda id: wire.call(methods.RUNS_GET, queries.RunRef(run_id=id))).run_id
+        offset, last = 0, False
+        while not last:
+            asked = lambda: queries.LogQuery(run_id=full, follow=follow, offset=offset, stay_seconds=STAY)  # noqa: E731
+            for chunk in wire.follow(methods.RUNS_LOG, asked):
+                offset, last = chunk.offset + len(chunk.text.encode()), chunk.last
+                sys.stdout.write(chunk.text)
+                sys.stdout.flush()
+            last = last or not follow
+
+
+def _status(text: str | None) -> Any:
+    return None if text is None else text.upper()
+
+
+def _more(page: Page[Any]) -> None:
+    if page.next_cursor:
+        note(f"there are more: --cursor {page.next_cursor}")
+
+
+def _job_row(job: Job) -> tuple[str, ...]:
+    last = f"{job.last_run.status} {words.ago(job.last_run.modified_time)}" if job.last_run else ""
+    return (job.job_id, job.name, job.status, words.schedule(job), words.ago(job.next_run_at), last)
+
+
+def _run_row(run: Run) -> tuple[str, ...]:
+    return (
+        run.run_id,
+        run.status,
+        words.stamp(run.scheduled_time),
+        words.ago(run.start_time),
+        words.duration(_took(run.start_time, run.end_time)),
+        str(run.attempt_number),
+        run.error_message or run.reason or "",
+    )
+
+
+def _took(start: datetime | None, end: datetime | None) -> float | None:
+    return None if start is None or end is None else (end - start).total_seconds()
+
+
+def _job_facts(job: Job) -> list[tuple[str, str]]:
+    return [
+        ("id", job.job_id),
+        ("name", job.name),
+        ("status", job.status),
+        ("note", job.note),
+        ("schedule", words.schedule(job)),
+        ("runs", words.task(job.task)),
+        ("next run", f"{words.stamp(job.next_run_at)} ({words.ago(job.next_run_at)})" if job.next_run_at else ""),
+        ("last run", f"{job.last_run.run_id} {job.last_run.status}" if job.last_run else ""),
+        ("labels", " ".join(f"{key}={value}" for key, value in job.labels.items())),
+        ("queue", f"{job.queue}, {job.tier}, priority {job.priority}"),
+        ("retries", str(job.max_retries)),
+        ("timeout", words.duration(job.timeout_seconds)),
+        ("overlap", job.overlap),
+        ("catch-up", f"{job.catch_up.policy} within {words.duration(job.catch_up.window_seconds)}"),
+        ("delivery", job.delivery),
+        ("version", str(job.version)),
+        ("created", words.stamp(job.created_at)),
+        ("changed", words.stamp(job.updated_at)),
+    ]
+
+
+def _run_facts(run: Run) -> list[tuple[str, str]]:
+    return [
+        ("id", run.run_id),
+        ("job", run.job_id),
+        ("status", run.status),
+        ("reason", run.reason or ""),
+        ("error", run.error_message or ""),
+        ("exit code", words.text(run.exit_code)),
+        ("attempt", str(run.attempt_number)),
+        ("crashes", str(run.crash_count) if run.crash_count else ""),
+        ("scheduled", words.stamp(run.scheduled_time)),
+        ("queued", words.stamp(run.queued_time)),
+        ("started", words.stamp(run.start_time)),
+        ("ended", words.stamp(run.end_time)),
+        ("took", words.duration(_took(run.start_time, run.end_time))),
+        ("executor", run.executor_id or ""),
+        ("output", words.text(run.output)),
+        ("log", run.log_url or ""),
+    ]

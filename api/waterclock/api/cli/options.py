@@ -1,0 +1,9 @@
+"""Options that many commands share, so that they read the same everywhere."""
+
+from typing import Annotated
+
+import typer
+
+Data = Annotated[str | None, typer.Option("--data", help="Data directory of `waterclock up`.", metavar="DIR")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1, max=1000)]

@@ -1,0 +1,78 @@
+"""Which command is which function, and how a command line ends: in an answer, or in one line and an exit code.
+
+Only the command that was called is imported and built: typer would take a tenth of a second for all of them.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from waterclock.api.cli.exits import Exit, exit_of
+
+COMMANDS = {
+    "up": "serve",
+    "submit": "submit",
+    "jobs": "look",
+    "job": "look",
+    "runs": "look",
+    "run": "look",
+    "logs": "look",
+    "scheduler": "serve",
+    "executor": "serve",
+    "projector": "serve",
+    "api": "serve",
+}
+"""Command -> the module in `commands` with a function of that name."""
+
+
+class _Commands(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"waterclock.api.cli.commands.{COMMANDS[cmd_name]}")
+        defined = getattr(module, cmd_name.replace("-", "_"))
+        if isinstance(defined, typer.Typer):
+            return get_command(defined)
+        single = typer.Typer(add_completion=False)
+        single.command(cmd_name)(defined)
+        return get_command(single)
+
+
+program = typer.Typer(
+    cls=_Commands,
+    name="waterclock",
+    help="Run every job on time, once, and be able to say why.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@program.callback()
+def _root(
+    data: Annotated[str | None, typer.Option(help="Where `waterclock up` keeps its data.", metavar="DIR")] = None,
+) -> None:
+    if data:
+        os.environ["WATERCLOCK_DATA"] = data
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code: 0 done, 1 what was asked about failed, 2 wrong usage, 3 not found, 4 cannot reach the system."""
+    command = get_command(program)
+    try:
+        result = command.main(args=list(arguments), prog_name="waterclock", standalone_mode=False)
+    except BaseException as error:
+        ending = exit_of(error)
+        if ending.message:
+            print(f"waterclock: {ending.message}", file=sys.stderr)
+        return ending.code
+    return int(result) if isinstance(result, int) else Exit.DONE

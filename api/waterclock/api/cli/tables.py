@@ -1,0 +1,68 @@
+"""Tables that fit the terminal. (rich would take longer to import than the whole command takes to answer.)"""
+
+import os
+import sys
+from collections.abc import Sequence
+from shutil import get_terminal_size
+
+_COLOURS = {
+    "SUCCESS": 32,
+    "RUNNING": 36,
+    "SCHEDULED": 36,
+    "QUEUED": 34,
+    "WAITING": 34,
+    "RETRYING": 33,
+    "PAUSED": 33,
+    "SKIPPED": 33,
+    "MISSED": 31,
+    "FAILED": 31,
+    "TIMED_OUT": 31,
+    "CANCELLED": 90,
+    "COMPLETED": 90,
+}
+_NARROWEST = 6
+
+
+def colourful() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def coloured(text: str) -> str:
+    """A status in its colour, on a terminal."""
+    code = _COLOURS.get(text.strip())
+    return f"\x1b[{code}m{text}\x1b[0m" if code and colourful() else text
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they need; on a terminal the widest give way until a line fits."""
+    rows = [[_clean(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    if sys.stdout.isatty():
+        _shrink(widths, get_terminal_size().columns - 2 * (len(widths) - 1))
+    head = "  ".join(_fit(text, width) for text, width in zip(heads, widths, strict=True)).rstrip()
+    lines = [f"\x1b[1m{head}\x1b[0m" if colourful() else head]
+    for row in rows:
+        cells = [coloured(_fit(cell, width)) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> str:
+    """One thing in full: a name and a value a line, without what is empty."""
+    kept = [(name, value) for name, value in pairs if value]
+    width = max((len(name) for name, _ in kept), default=0)
+    return "\n".join(f"{name:<{width}}  {coloured(value)}" for name, value in kept)
+
+
+def _shrink(widths: list[int], room: int) -> None:
+    while sum(widths) > room and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+
+
+def _fit(text: str, width: int) -> str:
+    return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
+
+
+def _clean(text: str) -> str:
+    """Nothing a terminal would obey."""
+    return "".join(c if c.isprintable() else "�" for c in text)

@@ -1,0 +1,56 @@
+"""The Python client: typed calls over NATS, with the service's own errors.
+
+    async with Client.connect() as clock:
+        job = await clock.jobs.create(name="nightly", cron="0 3 * * *", command=["./backup.sh"])
+        async for change in clock.runs.watch(job.job_id):
+            print(change.run_id, change.status)
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from waterclock.api.client.jobs import Jobs
+from waterclock.api.client.runs import Runs
+from waterclock.api.client.wire import Wire
+from waterclock.api.errors import Unreachable
+from waterclock.core.runtime.connection_file import read_connection
+
+DATA = Path(".waterclock")
+
+
+class Client:
+    """Open with `connect()`. Errors are those of `waterclock.api.errors`."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.jobs = Jobs(wire)
+        self.runs = Runs(wire)
+
+    @classmethod
+    @asynccontextmanager
+    async def connect(
+        cls,
+        url: str | None = None,
+        *,
+        data: Path | str | None = None,
+        token: str | None = None,
+        timeout: float = 10.0,
+        patience: float = 15.0,
+        environ: Mapping[str, str] = os.environ,
+    ) -> AsyncIterator["Client"]:
+        """Connects to `url`, else `WATERCLOCK_NATS_URL`, else where `DATA/connection.json` says.
+
+        `timeout` is how long one try may take, `patience` how long a call without an answer is repeated.
+        """
+        url = url or environ.get("WATERCLOCK_NATS_URL")
+        token = token or environ.get("WATERCLOCK_TOKEN")
+        if not url:
+            directory = Path(data or environ.get("WATERCLOCK_DATA") or DATA)
+            found = read_connection(directory)
+            if found is None:
+                raise Unreachable(f"no {directory / 'connection.json'}: start `waterclock up`, or say --data DIR")
+            url, token = found.nats, token or found.token
+        async with Wire.open(url, token=token, timeout=timeout, patience=patience) as wire:
+            yield cls(wire)

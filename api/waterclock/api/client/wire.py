@@ -1,0 +1,127 @@
+"""Calls over NATS: a method and its request in, the answer or the service's own error out."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager
+from typing import TypeVar
+
+import msgspec
+import nats.errors
+from msgspec import Struct
+from nats.aio.msg import Msg
+
+from waterclock.api.errors import Unavailable, Unreachable, refusal
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.errors import LogUnavailable
+from waterclock.proto.methods import Method
+from waterclock.proto.problem import Problem
+
+Q = TypeVar("Q", bound=Struct)
+A = TypeVar("A")
+
+ERROR_CODE = "Nats-Service-Error-Code"
+STAY = 20.0
+"""Seconds a streaming call lives."""
+
+_SILENCE = STAY + 5
+_NO_RESPONDERS = "503"
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+_encode = msgspec.json.Encoder().encode
+
+
+class Wire:
+    """Repeats a call that got no answer, unchanged, until `patience` seconds have passed.
+
+    So a request that changes something must carry the key under which the service recognises a repeat.
+    """
+
+    def __init__(self, connection: Connection, *, token: str | None, timeout: float, patience: float) -> None:
+        self._connection = connection
+        self._headers = {"Authorization": f"Bearer {token}"} if token else None
+        self._timeout = timeout
+        self._patience = patience
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, url: str, *, token: str | None, timeout: float, patience: float
+    ) -> AsyncIterator["Wire"]:
+        try:
+            async with Connection.open(url, name="waterclock-client", timeout=patience) as connection:
+                yield cls(connection, token=token, timeout=timeout, patience=patience)
+        except LogUnavailable as error:
+            raise Unreachable(str(error)) from error
+
+    async def call(self, method: Method[Q, A], request: Q) -> A:
+        data = _encode(request)
+        started = asyncio.get_running_loop().time()
+        for pause in _pauses():
+            try:
+                return _answer(await self._request(method.subject, data), method.answer)
+            except (Unreachable, Unavailable) as error:
+                waits = max(pause, getattr(getattr(error, "problem", None), "retry_after", None) or 0)
+                if asyncio.get_running_loop().time() - started + waits > self._patience:
+                    raise
+                await asyncio.sleep(waits)
+        raise AssertionError("pauses never end")
+
+    async def follow(self, method: Method[Q, A], request: Callable[[], Q]) -> AsyncIterator[A]:
+        """A streaming call, to its end; when it breaks it is asked again, with the request as it is by then.
+
+        The service ends a call after `STAY` seconds; whoever wants more asks again.
+        """
+        loop = asyncio.get_running_loop()
+        heard = loop.time()
+        while True:
+            try:
+                async with aclosing(self._stream(method, request())) as answers:
+                    async for answer in answers:
+                        heard = loop.time()
+                        yield answer
+                return
+            except (Unreachable, Unavailable):
+                if loop.time() - heard > self._patience:
+                    raise
+                await asyncio.sleep(0.2)
+
+    async def _stream(self, method: Method[Q, A], request: Q) -> AsyncGenerator[A, None]:
+        nc = self._connection.nc
+        inbox = nc.new_inbox()
+        subscription = await nc.subscribe(inbox)
+        try:
+            await nc.publish(method.subject, _encode(request), reply=inbox, headers=self._headers)
+            while True:
+                message = await subscription.next_msg(timeout=_SILENCE)
+                if not message.data and not message.headers:
+                    return
+                yield _answer(message, method.answer)
+        except (nats.errors.Error, OSError) as error:
+            raise Unreachable(f"the stream broke: {error or type(error).__name__}") from error
+        finally:
+            if nc.is_connected:
+                await subscription.unsubscribe()
+
+    async def _request(self, subject: str, data: bytes) -> Msg:
+        try:
+            return await self._connection.request(subject, data, timeout=self._timeout, headers=self._headers)
+        except LogUnavailable as error:
+            raise Unreachable(f"no answer from the waterclock service: {error}") from error
+
+
+def _pauses() -> Iterator[float]:
+    for pause in _PAUSES:
+        yield pause * random.uniform(0.8, 1.2)
+    while True:
+        yield random.uniform(0.8, 1.2)
+
+
+def _answer(message: Msg, kind: type[A]) -> A:
+    headers = message.headers or {}
+    if headers.get("Status") == _NO_RESPONDERS:
+        raise Unreachable("no waterclock service listens on this NATS")
+    if ERROR_CODE in headers:
+        raise refusal(msgspec.json.decode(message.data, type=Problem))
+    return msgspec.json.decode(message.data, type=kind)
+
+

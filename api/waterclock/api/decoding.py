@@ -1,0 +1,57 @@
+"""Untrusted input to request structs. Whatever the input, the answer is a struct or a refusal that names the field."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+from waterclock.api.errors import Invalid, Malformed, Refused
+
+Q = TypeVar("Q")
+
+_AT = re.compile(r" - at `(?P<path>[^`]*)`$")
+_NAMED = re.compile(r"^Object (?P<what>missing required|contains unknown) field `(?P<field>[^`]*)`")
+
+
+def decode(data: bytes, kind: type[Q]) -> Q:
+    """A JSON document as a struct; an empty body is an empty object."""
+    try:
+        return _decoder(kind).decode(data or b"{}")
+    except (ValueError, RecursionError) as error:
+        refuse(error)
+
+
+def convert(fields: Mapping[str, Any], kind: type[Q], *, text: bool) -> Q:
+    """A struct from fields; `text` where numbers and booleans come as strings, as in a query."""
+    try:
+        return msgspec.convert(dict(fields), kind, strict=not text)
+    except (ValueError, RecursionError) as error:
+        refuse(error)
+
+
+def refuse(error: Exception) -> NoReturn:
+    raise _refusal(error) from None
+
+
+@cache
+def _decoder(kind: type[Q]) -> msgspec.json.Decoder[Q]:
+    return msgspec.json.Decoder(kind)
+
+
+def _refusal(error: Exception) -> Refused:
+    if isinstance(error, RecursionError):
+        return Malformed.field("", "nested too deeply")
+    if isinstance(error, UnicodeDecodeError):
+        return Malformed.field("", "not UTF-8")
+    if not isinstance(error, msgspec.ValidationError):
+        return Malformed.field("", str(error))
+    message = str(error)
+    at = _AT.search(message)
+    path = at["path"].removeprefix("$").removeprefix(".") if at else ""
+    reason = message[: at.start()] if at else message
+    if named := _NAMED.match(reason):
+        path = f"{path}.{named['field']}" if path else named["field"]
+        reason = "required" if named["what"] == "missing required" else "no such field"
+    return Invalid.field(path, reason)

@@ -1,0 +1,87 @@
+"""Definitions as they stand in `JOBS`: read from the leader, changed by compare-and-set."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from waterclock.core.domain.job import Job, JobCommand, decide, evolve
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.publisher import Expect, Publisher
+from waterclock.core.jetstream.reader import Stored, last_message
+from waterclock.core.runtime.clock import now_us
+from waterclock.proto import names
+from waterclock.proto.codec import decode_job_frame, encode
+from waterclock.proto.events import JobEvent, JobFrame
+
+_ATTEMPTS = 5
+
+
+class Definition(Struct, frozen=True, kw_only=True):
+    job: Job
+    version: int
+    own_sequence: int
+    """The last sequence of the job's own subject: 0 while it only stands in the frame it was created in."""
+    cause: str = ""
+
+
+class Ledger:
+    def __init__(self, connection: Connection, publisher: Publisher, partitions: int) -> None:
+        self._connection = connection
+        self._publisher = publisher
+        self._partitions = partitions
+
+    def partition_of(self, job_id: str) -> int:
+        return names.partition_of(job_id, self._partitions)
+
+    async def read(self, job_id: str) -> Definition | None:
+        if stored := await self._last(job_id):
+            return _definition(stored, job_id, stored.sequence)
+        frame, tilde, _ = job_id.partition("~")
+        if tilde and (stored := await self._last(frame)):
+            return _definition(stored, job_id, 0)
+        return None
+
+    async def change(
+        self, definition: Definition, command: Callable[[Job], JobCommand], *, only_version: int | None = None
+    ) -> Definition:
+        """Carries out a command on the newest definition; raises Conflict when that is not `only_version`.
+
+        Without `only_version` a change that lost to somebody else's is decided again on what they wrote.
+        """
+        for _ in range(_ATTEMPTS):
+            if only_version is not None and definition.version != only_version:
+                raise Conflict(f"the version is {definition.version}")
+            events = decide(definition.job, command(definition.job), now_us())
+            if not events:
+                return definition
+            try:
+                return await self._append(definition, events[-1])
+            except Conflict:
+                definition = await self.read(definition.job.job_id) or definition
+        raise Conflict("others keep changing it")
+
+    async def _append(self, definition: Definition, event: JobEvent) -> Definition:
+        sequence = await self._publisher.publish(
+            self.subject(event.job_id),
+            encode(JobFrame(events=(event,))),
+            expect=Expect(last_subject_sequence=definition.own_sequence),
+        )
+        return Definition(
+            job=evolve(definition.job, event), version=sequence, own_sequence=sequence, cause=event.cause
+        )
+
+    def subject(self, job_id: str) -> str:
+        return names.job_subject(self.partition_of(job_id), job_id)
+
+    async def _last(self, job_id: str) -> Stored | None:
+        return await last_message(self._connection, names.JOBS, self.subject(job_id))
+
+
+def _definition(stored: Stored, job_id: str, own_sequence: int) -> Definition | None:
+    for event in reversed(decode_job_frame(stored.data).events):
+        if event.job_id == job_id:
+            return Definition(
+                job=evolve(None, event), version=stored.sequence, own_sequence=own_sequence, cause=event.cause
+            )
+    return None

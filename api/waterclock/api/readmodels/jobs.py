@@ -1,0 +1,118 @@
+"""Jobs as the read models have them."""
+
+from datetime import UTC, datetime
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+
+from waterclock.api.readmodels import cursor, statements
+from waterclock.api.readmodels.pool import Pool
+from waterclock.proto.answers import JobState, Run
+from waterclock.proto.queries import JobsQuery
+from waterclock.proto.spec import JobSpec
+
+_SQL = statements.load("jobs.sql")
+_ORDERS = {
+    "-created_at": ("d.created_at", "DESC", "timestamptz"),
+    "created_at": ("d.created_at", "ASC", "timestamptz"),
+    "-updated_at": ("d.updated_at", "DESC", "timestamptz"),
+    "name": ("d.name", "ASC", "text"),
+    "next_run_at": ("coalesce(c.next_run_at, '9999-12-31Z')", "ASC", "timestamptz"),
+}
+_NEVER = datetime(9999, 12, 31, tzinfo=UTC)
+_LIKE = str.maketrans({"%": r"\%", "_": r"\_", "\\": r"\\"})
+
+
+class JobRow(Struct, frozen=True, kw_only=True):
+    job_id: str
+    spec: JobSpec
+    status: JobState
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    note: str
+    next_run_at: datetime | None
+    last_run: Run | None
+
+
+async def page(pool: Pool, namespace: str, query: JobsQuery, *, workflows: bool | None) -> tuple[list[JobRow], str | None]:
+    """The rows of a page, and the cursor of the next one if there is one."""
+    column, direction, kind = _ORDERS[query.sort]
+    compare = "<" if direction == "DESC" else ">"
+    statement = (
+        _SQL["page"]
+        .replace("{after}", f"({column}, d.job_id) {compare} ($12::{kind}, $13::text)")
+        .replace("{order}", f"{column} {direction}, d.job_id {direction}")
+        .replace("$12::text IS NULL", f"$12::{kind} IS NULL")
+    )
+    pairs = dict(label.split("=", 1) for label in query.label if "=" in label)
+    keys = [label for label in query.label if "=" not in label]
+    place = _place(query, kind)
+    rows = await pool.fetch(
+        statement,
+        namespace,
+        query.status,
+        msgspec.json.encode(pairs).decode() if pairs else None,
+        keys or None,
+        query.name,
+        query.queue,
+        query.schedule_type,
+        f"%{query.q.translate(_LIKE)}%" if query.q else None,
+        query.created_after,
+        query.created_before,
+        workflows,
+        *place,
+        query.limit + 1,
+    )
+    found = [_row(row) for row in rows[: query.limit]]
+    more = len(rows) > query.limit
+    return found, cursor.write((_key(found[-1], query.sort), found[-1].job_id)) if more else None
+
+
+async def one(pool: Pool, namespace: str, job_id: str) -> JobRow | None:
+    row = await pool.fetch_one(_SQL["one"], job_id, namespace)
+    return None if row is None else _row(row)
+
+
+async def by_prefix(pool: Pool, namespace: str, prefix: str) -> list[str]:
+    rows = await pool.fetch(_SQL["by_prefix"], namespace, prefix, prefix + "\x7f")
+    return [row["job_id"] for row in rows]
+
+
+def _row(row: asyncpg.Record) -> JobRow:
+    spec = msgspec.json.decode(row["spec"], type=JobSpec)
+    if row["payload"] is not None:
+        spec = msgspec.structs.replace(spec, payload=msgspec.json.decode(row["payload"]))
+    return JobRow(
+        job_id=row["job_id"],
+        spec=spec,
+        status=row["status"],
+        version=row["version"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        note=row["note"] or "",
+        next_run_at=row["next_run_at"],
+        last_run=None if row["last_run"] is None else msgspec.json.decode(row["last_run"], type=Run),
+    )
+
+
+def _place(query: JobsQuery, kind: str) -> tuple[datetime | str | None, str | None]:
+    """The sort key and the id after which the page begins."""
+    if query.cursor is None:
+        return None, None
+    if kind == "text":
+        return cursor.read(query.cursor, tuple[str, str])
+    return cursor.read(query.cursor, tuple[datetime, str])
+
+
+def _key(row: JobRow, sort: str) -> datetime | str:
+    match sort.removeprefix("-"):
+        case "name":
+            return row.spec.name
+        case "updated_at":
+            return row.updated_at
+        case "next_run_at":
+            return row.next_run_at or _NEVER
+        case _:
+            return row.created_at

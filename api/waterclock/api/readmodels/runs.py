@@ -1,0 +1,50 @@
+"""Runs as the read models have them."""
+
+from datetime import datetime
+
+import msgspec
+
+from waterclock.api.readmodels import cursor, statements
+from waterclock.api.readmodels.pool import Pool
+from waterclock.proto.answers import Page, Run
+from waterclock.proto.queries import RunsQuery
+
+_SQL = statements.load("runs.sql")
+_decode = msgspec.json.Decoder(Run).decode
+
+
+async def page(pool: Pool, namespace: str, query: RunsQuery) -> Page[Run]:
+    created, run_id = cursor.read(query.cursor, tuple[datetime, str]) if query.cursor else (None, None)
+    rows = await pool.fetch(
+        _SQL["of_job"],
+        query.job_id,
+        namespace,
+        query.status,
+        query.after,
+        query.before,
+        created,
+        run_id,
+        query.limit + 1,
+    )
+    kept = rows[: query.limit]
+    more = len(rows) > query.limit
+    return Page(
+        items=[_decode(row["run"]) for row in kept],
+        next_cursor=cursor.write((kept[-1]["created_at"], kept[-1]["run_id"])) if more else None,
+    )
+
+
+async def one(pool: Pool, namespace: str, run_id: str) -> Run | None:
+    row = await pool.fetch_one(_SQL["one"], run_id, namespace)
+    return None if row is None else _decode(row["run"])
+
+
+async def by_prefix(pool: Pool, namespace: str, prefix: str) -> list[str]:
+    rows = await pool.fetch(_SQL["by_prefix"], namespace, prefix, prefix + "\x7f")
+    return [row["run_id"] for row in rows]
+
+
+async def position(pool: Pool, stream: str, partition: int) -> int:
+    """How far a partition of a stream is folded in."""
+    row = await pool.fetch_one(_SQL["position"], stream, partition)
+    return 0 if row is None else int(row["position"])

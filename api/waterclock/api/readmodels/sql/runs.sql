@@ -1,0 +1,25 @@
+-- name: of_job
+-- Runs of a job that match, newest first, from a place on.
+SELECT to_jsonb(runs) AS run, created_at, run_id FROM waterclock.job_runs runs
+WHERE job_id = $1 AND namespace = $2
+  AND ($3::text IS NULL OR status = $3)
+  AND ($4::timestamptz IS NULL OR scheduled_time >= $4)
+  AND ($5::timestamptz IS NULL OR scheduled_time < $5)
+  AND ($6::timestamptz IS NULL OR (created_at, run_id) < ($6, $7::text))
+ORDER BY created_at DESC, run_id DESC
+LIMIT $8;
+
+-- name: one
+-- One run.
+SELECT to_jsonb(runs) AS run FROM waterclock.job_runs runs WHERE run_id = $1 AND namespace = $2;
+
+-- name: by_prefix
+-- Ids that begin with a text, to find out what a shortened one means.
+SELECT run_id FROM waterclock.job_runs
+WHERE namespace = $1 AND run_id >= $2 AND run_id < $3
+ORDER BY run_id
+LIMIT 3;
+
+-- name: position
+-- How far a partition of a stream is folded in.
+SELECT position FROM waterclock.projection_state WHERE stream = $1 AND partition = $2;

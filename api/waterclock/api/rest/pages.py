@@ -1,0 +1,44 @@
+"""What is served beside the methods: health and readiness, for probes and people."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+
+from waterclock.api.application import Application
+from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.reader import stream_state
+from waterclock.proto import names
+from waterclock.proto.answers import Health
+
+_PROBE_SECONDS = 2.0
+
+
+def pages(app: Application) -> list[HTTPRouteHandler]:
+    @get(["/healthz", "/v1/healthz"])
+    async def healthz() -> Response[bytes]:
+        return _health(Health(status="ok"))
+
+    @get(["/readyz", "/v1/readyz"])
+    async def readyz() -> Response[bytes]:
+        """Whether work can be accepted: the log answers."""
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                await stream_state(app.connection, names.JOBS)
+        except (LogError, TimeoutError) as error:
+            return _health(Health(status="unavailable", detail=f"the log cannot be reached: {error}"))
+        return _health(Health(status="ok"))
+
+    return [healthz, readyz]
+
+
+def _health(health: Health) -> Response[Any]:
+    ok = health.status == "ok"
+    return Response(
+        msgspec.json.encode(health),
+        status_code=200 if ok else 503,
+        media_type="application/json",
+        headers={} if ok else {"Retry-After": "1"},
+    )

@@ -1,0 +1,84 @@
+"""An HTTP request as a method's request struct: path, then query or body, then the two headers that stand for fields."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, TypeVar, get_origin
+
+import msgspec
+from litestar import Request
+from msgspec import Struct, structs
+
+from waterclock.api import decoding
+from waterclock.api.errors import Invalid, VersionMismatch
+from waterclock.proto.methods import Method, Rest
+
+Q = TypeVar("Q", bound=Struct)
+
+AnyRequest = Request[Any, Any, Any]
+
+_WITH_BODY = ("POST", "PUT", "PATCH")
+
+
+async def read(http: AnyRequest, method: Method[Q, Any], rest: Rest) -> Q:
+    if rest.body == "lines":
+        request = decoding.convert({"jobs": _lines(await http.body())}, method.request, text=False)
+    elif http.method in _WITH_BODY and not http.path_params:
+        request = decoding.decode(await http.body(), method.request)
+    elif http.method in _WITH_BODY:
+        request = _merged(method.request, http.path_params, await http.body())
+    else:
+        fields = _query_fields(method.request, http.query_params.multi_items())
+        request = decoding.convert({**fields, **http.path_params}, method.request, text=True)
+    return _with_headers(request, http)
+
+
+def _merged(kind: type[Q], path: dict[str, str], body: bytes) -> Q:
+    fields = decoding.decode(body, dict[str, Any])
+    for name, value in path.items():
+        if fields.get(name, value) != value:
+            raise Invalid.field(name, f"the path says {value}")
+    return decoding.convert({**fields, **path}, kind, text=False)
+
+
+def _query_fields(kind: type[Struct], items: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    many = _many_valued(kind)
+    for name, value in items:
+        if name in many:
+            fields.setdefault(name, []).append(value)
+        elif name in fields:
+            raise Invalid.field(name, "given twice")
+        else:
+            fields[name] = value
+    return fields
+
+
+@cache
+def _many_valued(kind: type[Struct]) -> frozenset[str]:
+    return frozenset(field.name for field in structs.fields(kind) if get_origin(field.type) is tuple)
+
+
+def _with_headers(request: Q, http: AnyRequest) -> Q:
+    if (key := http.headers.get("idempotency-key")) and hasattr(request, "idempotency_key"):
+        if request.idempotency_key not in (None, msgspec.UNSET, key):
+            raise Invalid.field("idempotency_key", "the header Idempotency-Key says something else")
+        request = structs.replace(request, idempotency_key=key)
+    if (tag := http.headers.get("if-match")) and hasattr(request, "if_match"):
+        request = structs.replace(request, if_match=_version(tag))
+    return request
+
+
+def _version(tag: str) -> int | None:
+    if tag.strip() == "*":
+        return None
+    digits = tag.strip().removeprefix("W/").strip('"')
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+        raise VersionMismatch.because(f"If-Match: {tag} is no version of anything; versions are whole numbers")
+    return int(digits)
+
+
+def _lines(body: bytes) -> list[msgspec.Raw]:
+    """The documents of an array or of NDJSON, undecoded."""
+    if body.lstrip()[:1] == b"[":
+        return decoding.decode(body, list[msgspec.Raw])
+    return [msgspec.Raw(line) for line in body.splitlines() if line.strip()]
