@@ -1,0 +1,80 @@
+# Everything a developer types. A machine with Python 3.11 and nothing else is enough; uv is used where it is there.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+UV := $(shell command -v uv 2>/dev/null)
+ifdef UV
+CREATE = $(UV) venv --quiet --python $(PYTHON) $(VENV)
+INSTALL = VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet
+else
+CREATE = $(PYTHON) -m venv $(VENV)
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+endif
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: run
+run: $(VENV)/.installed ## start everything with the demo's jobs: ARGS="--port 0"
+	@exec $(BIN)/waterclock up --demo $(ARGS)
+
+.PHONY: test
+test: $(VENV)/.installed-dev ## every test: ARGS="tests/unit -k name"
+	@exec $(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: $(VENV)/.installed-dev ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: fmt
+fmt: $(VENV)/.installed-dev ## format, and fix what lint can fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: bench
+bench: $(VENV)/.installed-dev ## all benchmarks, about 15 minutes
+	@exec $(BIN)/python -m bench $(ARGS)
+
+.PHONY: bench-quick
+bench-quick: $(VENV)/.installed-dev ## the benchmarks in about 3 minutes
+	@exec $(BIN)/python -m bench --quick $(ARGS)
+
+.PHONY: chaos
+chaos: $(VENV)/.installed-dev ## the long form of the fault suite
+	@WATERCLOCK_CHAOS=long exec $(BIN)/python -m pytest tests/chaos $(ARGS)
+
+.PHONY: lock
+lock: ## pin the dependencies anew (needs uv): ARGS="--upgrade"
+	$(or $(UV),$(BIN)/uv) pip compile $(LOCK) --group build -o requirements.lock pyproject.toml $(ARGS)
+	$(or $(UV),$(BIN)/uv) pip compile $(LOCK) --group build --extra dev -c requirements.lock -o requirements-dev.lock pyproject.toml $(ARGS)
+
+LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
+
+.PHONY: clean
+clean: ## remove the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "waterclock needs Python 3.11 or later; none was found (set PYTHON=…)" >&2; exit 1; }
+	@echo "creating $(VENV) with $$($(PYTHON) --version)"
+	@$(CREATE)
+
+# What runs waterclock, and nothing else: `make run` should not wait for linters.
+$(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
+	@echo "installing waterclock"
+	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	@echo "installing what the tests need"
+	@$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
