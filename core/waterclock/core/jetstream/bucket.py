@@ -1,4 +1,8 @@
-"""Key-value buckets by raw publishes: an expired or deleted key is absent, and its marker is what to compare with."""
+"""Key-value buckets by raw publishes, since nats-py's own cannot hold a key with a time to live.
+
+A key that was deleted or has expired may leave a marker behind. A marker counts as absence, and a creation over
+it compares with the marker's sequence.
+"""
 
 from collections.abc import Mapping
 
@@ -6,13 +10,15 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
-from waterclock.core.jetstream.publisher import Expect, Message, Publisher
+from waterclock.core.jetstream.publisher import MAX_BATCH, Expect, Message, Publisher
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.reader import last_message, stream_state
+from waterclock.core.jetstream.reader import Stored, last_message, stream_state
 from waterclock.proto import names
 
-_BATCH = 1000
 _TOMBSTONE = {"KV-Operation": "DEL", "Nats-TTL": "10s"}
+"""Leaves by itself: a dead key costs the server as much memory as a live one."""
+
+_CREATE_TRIES = 5
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -27,59 +33,76 @@ class Bucket:
         self.stream = names.kv_stream(name)
         self._connection = connection
         self._publisher = publisher
-        self._prefix = names.kv_subject(name, "")
 
     async def get(self, key: str) -> Entry | None:
-        stored = await last_message(self._connection, self.stream, self._prefix + key)
+        stored = await self._last(key)
         if stored is None or stored.is_marker:
             return None
         return Entry(key=key, value=stored.data, revision=stored.sequence)
 
     async def put(self, key: str, value: bytes, *, ttl: float | None = None) -> int:
-        return await self._publisher.publish(self._prefix + key, value, ttl_seconds=ttl)
+        return await self._publisher.publish(self._subject(key), value, ttl_seconds=ttl)
 
     async def create(self, key: str, value: bytes, *, ttl: float | None = None) -> int:
-        try:
-            return await self.update(key, value, 0, ttl=ttl)
-        except Conflict:
-            stored = await last_message(self._connection, self.stream, self._prefix + key)
-            if stored is not None and not stored.is_marker:
-                raise
-            return await self.update(key, value, 0 if stored is None else stored.sequence, ttl=ttl)
+        """Conflict if the key lives."""
+        expected = 0
+        for _ in range(_CREATE_TRIES):
+            try:
+                return await self.update(key, value, expected, ttl=ttl)
+            except Conflict:
+                stored = await self._last(key)
+                if stored is not None and not stored.is_marker:
+                    raise
+                expected = 0 if stored is None else stored.sequence
+        raise Conflict(f"{key} in {self.name} keeps changing")
 
     async def update(self, key: str, value: bytes, revision: int, *, ttl: float | None = None) -> int:
+        """Conflict unless the key is at this revision. Without `ttl` it no longer expires."""
         return await self._publisher.publish(
-            self._prefix + key, value, expect=Expect(last_subject_sequence=revision), ttl_seconds=ttl
+            self._subject(key), value, expect=Expect(last_subject_sequence=revision), ttl_seconds=ttl
         )
 
     async def delete(self, key: str, *, revision: int | None = None) -> None:
         expect = None if revision is None else Expect(last_subject_sequence=revision)
-        await self._publisher.publish(self._prefix + key, b"", expect=expect, headers=_TOMBSTONE)
+        await self._publisher.publish(self._subject(key), b"", expect=expect, headers=_TOMBSTONE)
 
     async def put_many(self, entries: Mapping[str, bytes | None]) -> None:
+        """Write and delete (None) in atomic batches of a thousand, in the order given."""
         messages = [
             Message(
-                subject=self._prefix + key, data=value or b"", headers=_TOMBSTONE if value is None else None
+                subject=self._subject(key), data=value or b"", headers=_TOMBSTONE if value is None else None
             )
             for key, value in entries.items()
         ]
-        for start in range(0, len(messages), _BATCH):
-            await self._publisher.publish_batch(messages[start : start + _BATCH])
+        for start in range(0, len(messages), MAX_BATCH):
+            await self._publisher.publish_batch(messages[start : start + MAX_BATCH])
 
     async def purge(self, pattern: str) -> None:
-        await self._connection.api(f"STREAM.PURGE.{self.stream}", {"filter": self._prefix + pattern})
+        """Remove every key under a pattern, without markers."""
+        await self._connection.api(f"STREAM.PURGE.{self.stream}", {"filter": self._subject(pattern)})
 
     async def scan(self, pattern: str) -> list[Entry]:
-        limit = (await stream_state(self._connection, self.stream)).last_seq
+        """The live entries under a pattern (`*` for a part of the key, `>` for the rest of it).
+
+        The bucket keeps one message a key, so reading the stream once from its beginning shows each key as it is,
+        or as it became while we read.
+        """
+        prefix = len(self._subject(""))
+        end = (await stream_state(self._connection, self.stream)).last_seq
         found: dict[str, Entry] = {}
-        async with Pull.ordered(
-            self._connection, self.stream, [self._prefix + pattern], after_sequence=0
-        ) as pull:
-            while pull.pending and pull.sequence < limit:
+        source = Pull.ordered(self._connection, self.stream, [self._subject(pattern)], after_sequence=0)
+        async with source as pull:
+            while pull.pending and pull.sequence < end:
                 for delivery in await pull.next():
-                    key = delivery.subject[len(self._prefix) :]
+                    key = delivery.subject[prefix:]
                     if delivery.is_marker:
                         found.pop(key, None)
                     else:
                         found[key] = Entry(key=key, value=delivery.data, revision=delivery.sequence)
         return list(found.values())
+
+    async def _last(self, key: str) -> Stored | None:
+        return await last_message(self._connection, self.stream, self._subject(key))
+
+    def _subject(self, key: str) -> str:
+        return names.kv_subject(self.name, key)

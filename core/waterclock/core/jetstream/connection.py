@@ -5,31 +5,35 @@ import json
 import logging
 import random
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import nats.errors
 from nats.aio.msg import Msg
 
-from waterclock.core.jetstream.errors import LogUnavailable, error_of
-from waterclock.core.jetstream.inbox import Inbox
-from waterclock.core.jetstream.wire import WireClient
+from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, error_of
+from waterclock.core.jetstream.inbox import Inbox, Reply
+from waterclock.core.jetstream.protocol import parse_headers, publish_command
+from waterclock.core.jetstream.wire import Disconnected, WireClient
 
 logger = logging.getLogger(__name__)
 
+_PAUSE = 0.05
+_GRACE = 2.0
+
 
 class Connection:
-    """A client that never gives up reconnecting and never sends later what it could not send at once."""
+    """Never gives up reconnecting, never sends later what it could not send at once."""
 
-    def __init__(self, nc: WireClient) -> None:
-        self.nc = nc
-        self.inbox = Inbox(nc)
-        self._on_reconnect: list[Callable[[], None]] = []
+    def __init__(self, client: WireClient) -> None:
+        self.nc = client
+        self.inbox = Inbox(client)
+        self.last_error: Exception | None = None
         self._up = asyncio.Event()
-        self._last_error: Exception | None = None
+        self._on_reconnect: list[Callable[[], None]] = []
 
     @classmethod
     @asynccontextmanager
@@ -45,79 +49,144 @@ class Connection:
         tls: ssl.SSLContext | None = None,
         timeout: float = 10.0,
     ) -> AsyncIterator["Connection"]:
-        """Connect to `url` (several servers: separated by commas), trying for `timeout` seconds.
+        """Connect to `url` (several servers are separated by commas), trying for `timeout` seconds.
 
-        User and password, or a token, may also be part of the URL.
+        `nats://user:password@host` and `nats://token@host` work too; what is given by name wins.
         """
         connection = cls(WireClient())
-        servers = [server.strip() for server in url.split(",")]
+        servers, from_url = _split_secrets(url)
+        if (user, password, token) == (None, None, None):
+            user, password, token = from_url
         try:
             async with asyncio.timeout(timeout):
-                await connection.nc.connect(
-                    servers,
-                    name=name,
-                    user=user,
-                    password=password,
-                    token=token,
-                    user_credentials=None if credentials is None else str(credentials),
-                    tls=tls,
-                    pending_size=0,
-                    max_reconnect_attempts=-1,
-                    reconnect_time_wait=random.uniform(0.1, 0.2),  # type: ignore[arg-type]
-                    ping_interval=5,
-                    max_outstanding_pings=2,
-                    error_cb=connection._failed,
-                    disconnected_cb=connection._disconnected,
-                    reconnected_cb=connection._reconnected,
-                )
-                await connection.inbox.open()
+                await connection._connect(servers, name, user, password, token, credentials, tls)
         except (TimeoutError, nats.errors.Error, OSError) as error:
-            reason = connection._last_error or error
-            await connection.nc.close()
-            raise LogUnavailable(
-                f"no NATS at {_without_secrets(servers)} after {timeout:g} s: {reason}"
-            ) from error
-        connection._up.set()
+            await connection._close()
+            reason = connection.last_error or error
+            raise LogUnavailable(f"no NATS at {', '.join(servers)} within {timeout:g} s: {reason}") from error
+        except BaseException:
+            await connection._close()
+            raise
         try:
             yield connection
         finally:
-            await connection.nc.close()
+            await connection._close()
 
     async def request(
-        self, subject: str, data: bytes = b"", *, timeout: float = 2.0, headers: dict[str, str] | None = None
+        self,
+        subject: str,
+        data: bytes = b"",
+        *,
+        timeout: float = 2.0,
+        headers: Mapping[str, str] | None = None,
     ) -> Msg:
+        """One question, asked once. Fails as soon as the server goes, not only at the timeout."""
         try:
-            reply = await self.nc.request(subject, data, timeout=timeout, headers=headers)
-        except (nats.errors.Error, OSError) as error:
-            raise LogUnavailable(f"no answer on {subject}: {error}") from error
-        return reply
+            header, payload = await self.ask(subject, data, timeout=timeout, headers=headers)
+        except (Disconnected, TimeoutError) as error:
+            raise LogUnavailable(f"no answer on {subject}: {error or type(error).__name__}") from error
+        return Msg(_client=self.nc, subject=subject, data=payload, headers=parse_headers(header) or None)
+
+    async def ask(
+        self, subject: str, data: bytes, *, timeout: float, headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """As `request`, with the bare reply and the bare reasons: Disconnected, TimeoutError, NoResponders."""
+        reply, answer = self.inbox.expect()
+        try:
+            self.nc.send(publish_command(subject, reply, headers, data))
+            async with asyncio.timeout(timeout):
+                header, payload = await answer
+        finally:
+            self.inbox.forget(reply)
+        if header.startswith(b"NATS/1.0 503"):
+            raise NoResponders(f"nobody answers on {subject}")
+        return header, payload
 
     async def api(
-        self, subject: str, body: dict[str, Any] | None = None, *, timeout: float = 5.0
+        self, subject: str, body: Mapping[str, Any] | None = None, *, timeout: float = 5.0
     ) -> dict[str, Any]:
+        """A call of the JetStream API, `$JS.API.<subject>`; waits out a restart of the server until the timeout.
+
+        Every call we make may be repeated: reads, and creations and purges that say what should be.
+        """
         payload = b"" if body is None else json.dumps(body).encode()
-        reply = await self.request(f"$JS.API.{subject}", payload, timeout=timeout)
-        answer: dict[str, Any] = json.loads(reply.data)
-        if "error" in answer:
-            raise error_of(answer["error"])
-        return answer
+        reason: Exception | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    await self.connected()
+                    try:
+                        _, answer = await self.ask(f"$JS.API.{subject}", payload, timeout=timeout)
+                        return _checked(json.loads(answer))
+                    except (Disconnected, LogUnavailable) as error:
+                        reason = error
+                        await asyncio.sleep(_PAUSE)
+        except TimeoutError as error:
+            raise LogUnavailable(
+                f"no answer from JetStream to {subject} within {timeout:g} s: {reason}"
+            ) from error
 
     def on_reconnect(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back after every reconnect; returns the unregister."""
+        """Call back after every reconnect; returns what unregisters it."""
         self._on_reconnect.append(callback)
-        return lambda: self._on_reconnect.remove(callback) if callback in self._on_reconnect else None
+
+        def unregister() -> None:
+            if callback in self._on_reconnect:
+                self._on_reconnect.remove(callback)
+
+        return unregister
 
     async def connected(self) -> None:
         """Wait until the server is there."""
         await self._up.wait()
 
+    async def _connect(
+        self,
+        servers: list[str],
+        name: str,
+        user: str | None,
+        password: str | None,
+        token: str | None,
+        credentials: Path | None,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        options: dict[str, Any] = {
+            "pending_size": 0,
+            "max_reconnect_attempts": -1,
+            "reconnect_time_wait": random.uniform(0.1, 0.2),
+            "ping_interval": 5,
+            "max_outstanding_pings": 2,
+            "user": user,
+            "password": password,
+            "token": token,
+            "user_credentials": None if credentials is None else str(credentials),
+            "tls": tls,
+        }
+        await self.nc.connect(
+            servers,
+            name=name,
+            error_cb=self._failed,
+            disconnected_cb=self._disconnected,
+            reconnected_cb=self._reconnected,
+            **options,
+        )
+        await self.inbox.open()
+        self._up.set()
+
+    async def _close(self) -> None:
+        self.nc.send_gathered()
+        try:
+            async with asyncio.timeout(_GRACE):
+                await self.nc.close()
+        except TimeoutError:
+            self.nc.abort_socket()
+
     async def _failed(self, error: Exception) -> None:
-        self._last_error = error
-        logger.warning("nats: %s", error or type(error).__name__)
+        self.last_error = error
+        logger.warning("nats: %s", str(error) or type(error).__name__)
 
     async def _disconnected(self) -> None:
         self._up.clear()
-        self.nc.forget_pending()
         self.inbox.disconnected()
 
     async def _reconnected(self) -> None:
@@ -126,5 +195,25 @@ class Connection:
             callback()
 
 
-def _without_secrets(servers: list[str]) -> str:
-    return ", ".join(urlsplit(s if "://" in s else f"nats://{s}").netloc.rpartition("@")[2] for s in servers)
+def _checked(answer: dict[str, Any]) -> dict[str, Any]:
+    if "error" in answer:
+        raise error_of(answer["error"])
+    return answer
+
+
+_Secrets = tuple[str | None, str | None, str | None]
+"""User, password, token."""
+
+
+def _split_secrets(url: str) -> tuple[list[str], _Secrets]:
+    """The servers without their secrets, fit to be printed, and the secrets of the first that has any."""
+    servers: list[str] = []
+    secrets: _Secrets = (None, None, None)
+    for server in url.split(","):
+        parts = urlsplit(server.strip() if "://" in server else f"nats://{server.strip()}")
+        userinfo, _, host = parts.netloc.rpartition("@")
+        servers.append(urlunsplit(parts._replace(netloc=host)))
+        if userinfo and secrets == (None, None, None):
+            user, colon, password = userinfo.partition(":")
+            secrets = (unquote(user), unquote(password), None) if colon else (None, None, unquote(user))
+    return servers, secrets

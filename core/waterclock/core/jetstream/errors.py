@@ -1,16 +1,17 @@
 """What can go wrong with the log, as callers need to tell it apart.
 
 LogError
-├── LogUnavailable      the server is away, or the outcome is unknown after the deadline
-│   └── NoResponders    nobody listens on that subject
+├── LogUnavailable      the server is away, or the outcome is still unknown at the deadline
+│   └── NoResponders    nobody listens on that subject (yet)
 ├── Conflict            a compare-and-set was lost: somebody else wrote first
-├── LogFull             a limit with `discard: new` was reached; nothing old is dropped for the new
+├── Duplicate           an id in an atomic batch was seen before, so the whole batch was refused
+├── LogFull             a limit was reached; nothing old is dropped for the new
 ├── AlreadyQueued       the work queue still holds a message on this subject
-├── Duplicate           a message id of an atomic batch was seen before; the whole batch was refused
-├── NotFound            no such stream, consumer or message
-├── TooLarge            the message exceeds what the server takes
+├── TooLarge            the message is bigger than the server takes
+├── NotFound            no such stream, consumer, message or object
+├── Damaged             stored content is incomplete, or its digest differs
 ├── LayoutError         a stream exists in a shape that cannot become the one asked for
-└── ApiError            any other refusal by the server, with its code
+└── Refused             any other refusal by the server, with its code
 """
 
 from typing import Any
@@ -32,6 +33,10 @@ class Conflict(LogError):
     pass
 
 
+class Duplicate(LogError):
+    pass
+
+
 class LogFull(LogError):
     pass
 
@@ -40,7 +45,7 @@ class AlreadyQueued(LogError):
     pass
 
 
-class Duplicate(LogError):
+class TooLarge(LogError):
     pass
 
 
@@ -48,7 +53,7 @@ class NotFound(LogError):
     pass
 
 
-class TooLarge(LogError):
+class Damaged(LogError):
     pass
 
 
@@ -56,44 +61,38 @@ class LayoutError(LogError):
     pass
 
 
-class ApiError(LogError):
+class Refused(LogError):
     def __init__(self, code: int, description: str) -> None:
         super().__init__(f"{description} ({code})")
         self.code = code
-        self.description = description
 
 
 _BY_CODE: dict[int, type[LogError]] = {
-    10071: Conflict,  # wrong last sequence
-    10164: Conflict,  # wrong last sequence, value unknown
-    10201: Duplicate,  # atomic batch contains a duplicate message id
-    10037: NotFound,  # no message found
-    10059: NotFound,  # stream not found
-    10014: NotFound,  # consumer not found
-    10149: NotFound,  # consumer does not exist
-    10054: TooLarge,  # message size exceeds maximum allowed
-    10097: TooLarge,  # header size exceeds maximum allowed
-    10023: LogFull,  # insufficient resources
-    10047: LogFull,  # insufficient storage resources available
     10002: LogFull,  # resource limits exceeded for account
-    10008: LogUnavailable,  # JetStream system temporarily unavailable
-    10118: LogUnavailable,  # stream is offline
-    10119: LogUnavailable,  # consumer is offline
-    10167: LogUnavailable,  # too many requests
-    10176: LogUnavailable,  # atomic publish batch is incomplete
+    10014: NotFound,  # consumer not found
+    10023: LogFull,  # insufficient resources
+    10037: NotFound,  # no message found
+    10047: LogFull,  # insufficient storage resources available
+    10054: TooLarge,  # message size exceeds maximum allowed
+    10059: NotFound,  # stream not found
+    10071: Conflict,  # wrong last sequence: <n>
+    10097: TooLarge,  # header size exceeds maximum allowed
+    10149: NotFound,  # consumer does not exist
+    10164: Conflict,  # wrong last sequence
+    10176: LogUnavailable,  # atomic batch is incomplete: part of it got lost on the way
+    10201: Duplicate,  # atomic batch contains a duplicate message id
 }
-
 _STORE_FAILED = 10077
+_NAME_IN_USE = 10058
+_COME_BACK_LATER = (429, 503)
 
 
 def error_of(error: dict[str, Any]) -> LogError:
     """The exception for the `error` object of a JetStream reply."""
-    code = int(error.get("err_code", 0))
-    description = str(error.get("description", "no description"))
-    if code == _STORE_FAILED:
-        if "per subject" in description:
-            return AlreadyQueued(description)
-        if description.startswith("maximum"):
-            return LogFull(description)
+    code, description = int(error.get("err_code", 0)), str(error.get("description", ""))
+    if code == _STORE_FAILED and description.startswith("maximum"):
+        return AlreadyQueued(description) if "per subject" in description else LogFull(description)
     kind = _BY_CODE.get(code)
-    return ApiError(code, description) if kind is None else kind(f"{description} ({code})")
+    if kind is None and error.get("code") in _COME_BACK_LATER:
+        kind = LogUnavailable
+    return Refused(code, description) if kind is None else kind(f"{description} ({code})")

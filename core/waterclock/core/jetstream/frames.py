@@ -1,20 +1,33 @@
-"""Run events gathered into frames: one message and one fsync for many events."""
+"""Run events gathered into frames: one message, and one fsync, for many events.
+
+A lone event goes at once. While a frame of its partition is in flight, or the last one left less than `linger`
+ago, events gather for the next. One frame in flight for each partition keeps their order.
+"""
 
 import asyncio
+import logging
+import secrets
 
 import msgspec
 from msgspec import Struct
 
-from waterclock.core.jetstream.errors import LogUnavailable
+from waterclock.core.jetstream.errors import LogError, LogFull, LogUnavailable, TooLarge
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.proto import names
 from waterclock.proto.events import SCHEMA_VERSION, RunEvent
 
+logger = logging.getLogger(__name__)
+
+MAX_EVENTS = 500
+MAX_BYTES = 512 * 1024
+_ENVELOPE = 4096
+_PAUSE = 0.2
+
 _encode = msgspec.json.Encoder().encode
 
 
-class _Envelope(Struct):
-    """A `Frame` whose events are already encoded."""
+class _Encoded(Struct):
+    """A `Frame` whose events are already JSON."""
 
     writer: str
     events: list[msgspec.Raw]
@@ -22,38 +35,147 @@ class _Envelope(Struct):
 
 
 class FrameWriter:
-    def __init__(self, publisher: Publisher, *, writer: str, linger: float = 0.010) -> None:
+    """`writer` names this process incarnation: it is how an owner knows its own frames when they come back."""
+
+    def __init__(
+        self, publisher: Publisher, *, writer: str, linger: float = 0.010, max_unacknowledged: int = 20_000
+    ) -> None:
+        self.unacknowledged = 0
         self._publisher = publisher
         self._writer = writer
         self._linger = linger
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._limit = max_unacknowledged
+        self._origin = secrets.token_hex(6)
+        self._loop = asyncio.get_running_loop()
+        self._lanes: dict[int, _Lane] = {}
+        self._carriers: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._closed = False
 
     def append(self, partition: int, event: RunEvent) -> asyncio.Future[int]:
-        """Resolves with the frame's sequence once JetStream has acknowledged it."""
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        task = asyncio.get_running_loop().create_task(self._send(partition, event, future))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        """Resolves with the frame's sequence once JetStream has acknowledged it, through any outage.
+
+        An outage longer than the duplicate window (two minutes) may store a frame twice; readers of run events
+        know a repeated one by its run and attempt.
+        """
+        if self._closed:
+            raise RuntimeError("the frame writer is closed")
+        future: asyncio.Future[int] = self._loop.create_future()
+        encoded = _encode(event)
+        if len(encoded) + _ENVELOPE > self._publisher.max_payload:
+            future.set_exception(TooLarge(f"an event of {len(encoded)} bytes for {event.run_id}"))
+            return future
+        lane = self._lanes.get(partition)
+        if lane is None:
+            lane = self._lanes[partition] = _Lane(partition)
+        lane.events.append(encoded)
+        lane.futures.append(future)
+        lane.size += len(encoded)
+        self.unacknowledged += 1
+        if self.unacknowledged >= self._limit:
+            self._room.clear()
+        if not lane.carried:
+            lane.carried = True
+            carrier = self._loop.create_task(self._carry(lane))
+            self._carriers.add(carrier)
+            carrier.add_done_callback(self._carriers.discard)
         return future
 
-    async def _send(self, partition: int, event: RunEvent, future: asyncio.Future[int]) -> None:
-        data = _encode(_Envelope(writer=self._writer, events=[msgspec.Raw(_encode(event))]))
-        while True:
-            try:
-                sequence = await self._publisher.publish(names.runs_subject(partition), data)
-            except LogUnavailable:
-                continue
-            if not future.done():
-                future.set_result(sequence)
-            return
-
     async def ready(self) -> None:
-        """Wait while too many events are unacknowledged."""
+        """Wait while too many events are unacknowledged. Call it before taking on what will cause more."""
+        await self._room.wait()
 
     async def flush(self) -> None:
-        """Wait until everything appended so far is acknowledged."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        """Wait until nothing is unacknowledged."""
+        while self._carriers:
+            await asyncio.wait(self._carriers)
 
-    async def close(self) -> None:
-        await self.flush()
+    async def close(self, grace: float = 10.0) -> None:
+        """Take no more and flush; what is not acknowledged within the grace fails as unavailable."""
+        self._closed = True
+        try:
+            async with asyncio.timeout(grace):
+                await self.flush()
+        except TimeoutError:
+            for carrier in self._carriers:
+                carrier.cancel()
+            await self.flush()
+            for lane in self._lanes.values():
+                self._settle(
+                    lane.futures, LogUnavailable(f"closed with {len(lane.futures)} events not acknowledged")
+                )
+
+    async def _carry(self, lane: "_Lane") -> None:
+        """Send one frame after the other until the lane is empty."""
+        try:
+            while lane.events:
+                wait = lane.left + self._linger - self._loop.time()
+                if wait > 0 and not lane.is_full:
+                    await asyncio.sleep(wait)
+                lane.left = self._loop.time()
+                events, futures = lane.take()
+                try:
+                    result: int | LogError = await self._deliver(lane, events)
+                except asyncio.CancelledError:
+                    lane.futures[:0] = futures
+                    raise
+                except LogError as error:
+                    logger.exception("a frame of %d events was refused", len(events))
+                    result = error
+                self._settle(futures, result)
+        finally:
+            lane.carried = False
+
+    async def _deliver(self, lane: "_Lane", events: list[bytes]) -> int:
+        lane.number += 1
+        msg_id = f"{self._origin}-{lane.partition}-{lane.number}"
+        data = _encode(_Encoded(self._writer, [msgspec.Raw(event) for event in events]))
+        subject = names.runs_subject(lane.partition)
+        while True:
+            try:
+                return await self._publisher.publish(subject, data, msg_id=msg_id)
+            except (LogUnavailable, LogFull) as error:
+                logger.warning("%d events wait for the log: %s", self.unacknowledged, error)
+                await asyncio.sleep(_PAUSE)
+
+    def _settle(self, futures: list[asyncio.Future[int]], result: int | LogError) -> None:
+        self.unacknowledged -= len(futures)
+        if self.unacknowledged < self._limit:
+            self._room.set()
+        for future in futures:
+            if future.done():
+                continue
+            if isinstance(result, LogError):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
+
+
+class _Lane:
+    """The events of one partition that have not left yet."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.events: list[bytes] = []
+        self.futures: list[asyncio.Future[int]] = []
+        self.size = 0
+        self.number = 0
+        self.left = 0.0
+        self.carried = False
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.events) >= MAX_EVENTS or self.size >= MAX_BYTES
+
+    def take(self) -> tuple[list[bytes], list[asyncio.Future[int]]]:
+        """The next frame: as many events as it may hold, at least one."""
+        count = min(len(self.events), MAX_EVENTS)
+        size = self.size if count == len(self.events) else sum(map(len, self.events[:count]))
+        while size > MAX_BYTES and count > 1:
+            count -= 1
+            size -= len(self.events[count])
+        events, futures = self.events[:count], self.futures[:count]
+        del self.events[:count], self.futures[:count]
+        self.size -= size
+        return events, futures

@@ -1,4 +1,4 @@
-"""Where replies arrive: one subscription, one future per question, all failed at once when the server goes."""
+"""Where replies arrive: one subscription, one future per question."""
 
 import asyncio
 from itertools import count
@@ -10,32 +10,34 @@ Reply = tuple[bytes, bytes]
 
 
 class Inbox:
-    def __init__(self, nc: WireClient) -> None:
-        self._nc = nc
+    def __init__(self, client: WireClient) -> None:
+        self._client = client
         self._prefix = ""
-        self._tokens = count(1)
+        self._numbers = count(1)
         self._waiting: dict[bytes, asyncio.Future[Reply]] = {}
 
     async def open(self) -> None:
-        self._prefix = self._nc.new_inbox() + "."
-        await self._nc.tap(self._prefix + "*", self._receive)
+        self._prefix = self._client.new_inbox() + "."
+        await self._client.tap(self._prefix + "*", self._receive)
 
     def expect(self) -> tuple[str, asyncio.Future[Reply]]:
-        """A fresh reply subject and the future of what arrives there; cancel the future to forget it."""
-        subject = f"{self._prefix}{next(self._tokens)}"
-        key = subject.encode()
+        """A fresh reply subject, and the future of what arrives there. `forget` it in the end."""
+        subject = f"{self._prefix}{next(self._numbers)}"
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = future
-        future.add_done_callback(lambda _: self._waiting.pop(key, None))
+        self._waiting[subject.encode()] = future
         return subject, future
 
+    def forget(self, subject: str) -> None:
+        self._waiting.pop(subject.encode(), None)
+
     def disconnected(self) -> None:
-        """No reply will come to what was asked on the old socket."""
-        for future in list(self._waiting.values()):
+        """What was asked through the old socket is not answered any more: say so now, not at the deadline."""
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
             if not future.done():
                 future.set_exception(Disconnected())
 
     def _receive(self, subject: bytes, reply: bytes, header: bytes, payload: bytes) -> None:
-        future = self._waiting.get(subject)
+        future = self._waiting.pop(subject, None)
         if future is not None and not future.done():
             future.set_result((header, payload))

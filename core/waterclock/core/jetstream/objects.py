@@ -1,4 +1,4 @@
-"""A content store on JetStream: chunked, digest checked, in the format of the stock object store."""
+"""A content store on JetStream, in the format of the stock object store: chunks under an id, and one record."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
@@ -9,12 +9,13 @@ import msgspec
 from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import LogError, NotFound
+from waterclock.core.jetstream.errors import Damaged, NotFound
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.reader import last_message
 
 CHUNK = 128 * 1024
+_AHEAD = 16
 
 
 class ObjectInfo(Struct, frozen=True, kw_only=True):
@@ -27,75 +28,93 @@ class ObjectInfo(Struct, frozen=True, kw_only=True):
     deleted: bool = False
 
 
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(ObjectInfo).decode
+
+
 class Objects:
     def __init__(self, connection: Connection, publisher: Publisher, bucket: str) -> None:
         self._connection = connection
         self._publisher = publisher
         self._bucket = bucket
-        self._stream = f"OBJ_{bucket}"
+        self._stream = object_stream(bucket)
 
     async def put(self, name: str, content: AsyncIterator[bytes]) -> ObjectInfo:
-        nuid = token_hex(11)
-        digest, size, chunks = sha256(), 0, 0
-        async for chunk in _even(content):
-            digest.update(chunk)
-            size += len(chunk)
-            chunks += 1
-            await self._publisher.publish(f"$O.{self._bucket}.C.{nuid}", chunk)
-        info = ObjectInfo(
-            name=name,
-            bucket=self._bucket,
-            nuid=nuid,
-            size=size,
-            chunks=chunks,
-            digest=_spelled(digest.digest()),
-        )
-        await self._publisher.publish(self._meta(name), msgspec.json.encode(info), rollup=True)
+        """Store the content under the name, in place of what was there. It shows once it is complete."""
+        former = await self.info(name)
+        nuid, digest, size, chunks = token_hex(11), sha256(), 0, 0
+        try:
+            async for chunk in _even(content):
+                await self._publisher.publish(self._chunks(nuid), chunk)
+                digest.update(chunk)
+                size += len(chunk)
+                chunks += 1
+            spelled = _spelled(digest.digest())
+            info = ObjectInfo(
+                name=name, bucket=self._bucket, nuid=nuid, size=size, chunks=chunks, digest=spelled
+            )
+            await self._publisher.publish(self._record(name), _encode(info), rollup=True)
+        except Exception:
+            await self._purge(self._chunks(nuid))
+            raise
+        if former is not None:
+            await self._purge(self._chunks(former.nuid))
         return info
 
-    async def info(self, name: str) -> ObjectInfo | None:
-        stored = await last_message(self._connection, self._stream, self._meta(name))
-        if stored is None:
-            return None
-        info = msgspec.json.decode(stored.data, type=ObjectInfo)
-        return None if info.deleted else info
-
-    async def size(self, name: str) -> int | None:
-        info = await self.info(name)
-        return None if info is None else info.size
-
     async def get(self, name: str) -> AsyncIterator[bytes]:
+        """The content, chunk by chunk; NotFound, or Damaged at the latest after the last chunk."""
         info = await self.info(name)
         if info is None:
-            raise NotFound(name)
+            raise NotFound(f"no object {name} in {self._bucket}")
         digest, left = sha256(), info.chunks
-        subject = f"$O.{self._bucket}.C.{info.nuid}"
         if left:
-            async with Pull.ordered(
-                self._connection, self._stream, [subject], after_sequence=0, batch=16
-            ) as pull:
+            source = Pull.ordered(
+                self._connection, self._stream, [self._chunks(info.nuid)], after_sequence=0, batch=_AHEAD
+            )
+            async with source as pull:
+                if pull.pending < left:
+                    raise Damaged(f"{name} has {pull.pending} of {left} chunks")
                 while left:
                     for delivery in await pull.next():
                         digest.update(delivery.data)
                         left -= 1
                         yield delivery.data
         if _spelled(digest.digest()) != info.digest:
-            raise LogError(f"{name} is damaged: its digest differs")
+            raise Damaged(f"the digest of {name} differs")
+
+    async def info(self, name: str) -> ObjectInfo | None:
+        stored = await last_message(self._connection, self._stream, self._record(name))
+        if stored is None or stored.is_marker:
+            return None
+        info = _decode(stored.data)
+        return None if info.deleted else info
+
+    async def size(self, name: str) -> int | None:
+        info = await self.info(name)
+        return None if info is None else info.size
 
     async def delete(self, name: str) -> None:
         info = await self.info(name)
-        if info is None:
-            return
-        await self._connection.api(f"STREAM.PURGE.{self._stream}", {"filter": self._meta(name)})
-        await self._connection.api(
-            f"STREAM.PURGE.{self._stream}", {"filter": f"$O.{self._bucket}.C.{info.nuid}"}
-        )
+        if info is not None:
+            await self._purge(self._record(name))
+            await self._purge(self._chunks(info.nuid))
 
-    def _meta(self, name: str) -> str:
+    async def _purge(self, subject: str) -> None:
+        await self._connection.api(f"STREAM.PURGE.{self._stream}", {"filter": subject})
+
+    def _chunks(self, nuid: str) -> str:
+        return f"$O.{self._bucket}.C.{nuid}"
+
+    def _record(self, name: str) -> str:
         return f"$O.{self._bucket}.M.{urlsafe_b64encode(name.encode()).decode()}"
 
 
+def object_stream(bucket: str) -> str:
+    return f"OBJ_{bucket}"
+
+
 async def _even(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same bytes in chunks of one size."""
     buffer = bytearray()
     async for part in content:
         buffer += part

@@ -1,23 +1,42 @@
-"""Publishing to JetStream: every call ends by its deadline, acknowledged, refused or unknown."""
+"""Publishing to JetStream: every call ends by its deadline, acknowledged, refused or unknown.
+
+An attempt without an answer is unknown: stored or not. It is repeated with the same message id and the same
+expectation, so it is never stored twice. But the server compares the expectation before the id, and after a
+restart it may have forgotten the id; so what refuses a repeat may be our own first attempt. Then the log is
+read to see whose message it was.
+"""
 
 import asyncio
-import json
-import re
+import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from math import ceil
 
+import msgspec
 from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import AlreadyQueued, LogError, LogUnavailable, TooLarge, error_of
+from waterclock.core.jetstream.errors import (
+    AlreadyQueued,
+    Conflict,
+    Duplicate,
+    LogError,
+    LogUnavailable,
+    NoResponders,
+    TooLarge,
+    error_of,
+)
+from waterclock.core.jetstream.protocol import publish_command
+from waterclock.core.jetstream.reader import last_message, next_message
 from waterclock.core.jetstream.wire import Disconnected
 
+logger = logging.getLogger(__name__)
+
+MAX_BATCH = 1000
 _ATTEMPT = 2.0
 _PAUSE = 0.05
 _CHUNK = 500
-_BAD_SUBJECT = re.compile(r"[\s*>]")
 
 
 class Expect(Struct, frozen=True, kw_only=True):
@@ -32,6 +51,7 @@ class Message(Struct, frozen=True, kw_only=True):
     data: bytes
     headers: Mapping[str, str] | None = None
     expect: Expect | None = None
+    """Honoured by `publish_batch`."""
 
 
 class Publisher:
@@ -39,7 +59,12 @@ class Publisher:
         self._connection = connection
         self._window = asyncio.Semaphore(window)
         self._origin = secrets.token_hex(6)
-        self._ids = count(1)
+        self._numbers = count(1)
+
+    @property
+    def max_payload(self) -> int:
+        """What the server takes for headers and data together."""
+        return self._connection.nc.max_payload
 
     async def publish(
         self,
@@ -53,117 +78,190 @@ class Publisher:
         headers: Mapping[str, str] | None = None,
         deadline: float = 5.0,
     ) -> int:
-        """Publish and return the stream sequence.
+        """Publish one message; returns its stream sequence.
 
-        An attempt whose outcome is unknown is repeated with the same id and the same expectation until the
-        deadline; without a `msg_id` one is made, so a repeat is never stored twice.
+        A time to live is rounded up to whole seconds, since the server would cut 1.9 to 1. `rollup` removes what
+        the subject held before.
         """
-        all_headers = dict(headers or {})
-        all_headers["Nats-Msg-Id"] = msg_id or f"{self._origin}-{next(self._ids)}"
-        _add_expect(all_headers, expect)
+        fields = dict(headers or {})
+        identity = fields["Nats-Msg-Id"] = msg_id or self._fresh_id()
         if ttl_seconds is not None:
-            all_headers["Nats-TTL"] = f"{ceil(ttl_seconds)}s"
+            fields["Nats-TTL"] = f"{max(1, ceil(ttl_seconds))}s"
         if rollup:
-            all_headers["Nats-Rollup"] = "sub"
-        async with self._window:
-            return await self._acknowledged(
-                [Message(subject=subject, data=data, headers=all_headers)], deadline
-            )
+            fields["Nats-Rollup"] = "sub"
+        witness = None
+        if expect is not None:
+            fields |= _expectation(expect)
+            if expect.subject is None:
+                witness = _Witness(subject, identity, after=expect.last_subject_sequence)
+        message = Message(subject=subject, data=data, headers=fields)
+        return await self._acknowledged(
+            lambda reply: self._command(message, reply), subject, witness, deadline
+        )
 
     async def publish_batch(
         self, messages: Sequence[Message], *, expect: Expect | None = None, deadline: float = 5.0
     ) -> int:
-        """All of them or none (ADR-50): at most 1000. Returns the sequence of the last one.
+        """All of them or none (ADR-50), at most 1000; returns the sequence of the last.
 
-        `expect` guards the first message; each message may also carry its own. The checks see the state before
-        the batch.
+        `expect` guards the first message, and each may carry its own; all are compared with the state before the
+        batch. Duplicate means that an id of the caller's is already stored: read back and decide for each.
         """
-        batch = f"{self._origin}-{next(self._ids)}"
-        framed = []
-        for number, message in enumerate(messages, 1):
-            headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number), **(message.headers or {})}
-            _add_expect(headers, expect if number == 1 and expect is not None else message.expect)
-            if number == len(messages):
-                headers["Nats-Batch-Commit"] = "1"
-            framed.append(Message(subject=message.subject, data=message.data, headers=headers))
-        async with self._window:
-            return await self._acknowledged(framed, deadline)
+        if not 0 < len(messages) <= MAX_BATCH:
+            raise ValueError(f"a batch has 1 to {MAX_BATCH} messages, not {len(messages)}")
+        fields = [dict(m.headers or {}) | (_expectation(m.expect) if m.expect else {}) for m in messages]
+        if expect is not None:
+            fields[0] |= _expectation(expect)
+        subject = messages[-1].subject
+        identity = fields[-1].setdefault("Nats-Msg-Id", self._fresh_id())
+        fields[-1]["Nats-Batch-Commit"] = "1"
+
+        def write(reply: str) -> bytes:
+            batch = self._fresh_id()
+            for number, each in enumerate(fields, 1):
+                each["Nats-Batch-Id"] = batch
+                each["Nats-Batch-Sequence"] = str(number)
+            stamped = [
+                Message(subject=m.subject, data=m.data, headers=f)
+                for m, f in zip(messages, fields, strict=True)
+            ]
+            return self._commands(stamped, reply)
+
+        return await self._acknowledged(write, subject, _Witness(subject, identity), deadline)
 
     async def publish_work(self, messages: Sequence[Message], *, deadline: float = 5.0) -> None:
-        """Publish many in a few writes, asking for an acknowledgement of the last of every 500 only.
+        """Publish many in a few writes, asking for an acknowledgement only of the last of every 500.
 
-        One stream takes a connection's messages in order, so that acknowledgement says the ones before it were
-        handled too: stored, or refused because the queue already holds them. Whatever else may have happened to
-        them is not known here, and need not be: `WORK` is derived, its owner compares it with `RUNS`.
+        A stream takes the messages of a connection in order, so that one acknowledgement says that those before
+        it were handled too: stored, or refused because the queue holds them already. Should one of them be
+        refused for another reason, that is not seen here: `WORK` is derived, and its owner reconciles it with
+        `RUNS`.
+
+        Waits for the server until the deadline, but does not repeat what may have arrived: after a restart the
+        queue has forgotten the ids of what was executed and acked meanwhile, so only the owner can repeat it,
+        with `recovered` set.
         """
-        for start in range(0, len(messages), _CHUNK):
-            async with self._window:
-                try:
-                    await self._acknowledged(messages[start : start + _CHUNK], deadline)
-                except AlreadyQueued:
-                    pass
-
-    async def _acknowledged(self, messages: Sequence[Message], deadline: float) -> int:
-        """Send the messages in one write, the last with a reply, until it is acknowledged or time is up."""
         try:
             async with asyncio.timeout(deadline):
-                return await self._attempts(messages)
+                for start in range(0, len(messages), _CHUNK):
+                    async with self._window:
+                        await self._once(messages[start : start + _CHUNK])
         except TimeoutError as error:
-            raise LogUnavailable(
-                f"no acknowledgement of {messages[-1].subject} within {deadline:g} s"
-            ) from error
+            raise LogUnavailable(f"no acknowledgement of work within {deadline:g} s") from error
 
-    async def _attempts(self, messages: Sequence[Message]) -> int:
-        connection = self._connection
-        head = b"".join([command(message, "") for message in messages[:-1]])
-        while True:
-            await connection.connected()
-            reply, answer = connection.inbox.expect()
+    async def _once(self, messages: Sequence[Message]) -> None:
+        inbox = self._connection.inbox
+        sent = False
+        while not sent:
+            await self._connection.connected()
+            reply, answer = inbox.expect()
             try:
-                connection.nc.send(head + command(messages[-1], reply))
-                await connection.nc.drain_socket()
-                async with asyncio.timeout(_ATTEMPT):
-                    header, payload = await answer
-                return _sequence(header, payload)
-            except (Disconnected, TimeoutError, LogUnavailable):
+                self._connection.nc.send(self._commands(messages, reply))
+                sent = True
+                await self._connection.nc.drain_socket()
+                _sequence(*await answer)
+            except AlreadyQueued:
+                pass
+            except Disconnected as error:
+                if sent:
+                    raise LogUnavailable("the server went before it acknowledged work") from error
                 await asyncio.sleep(_PAUSE)
             finally:
-                answer.cancel()
+                inbox.forget(reply)
+
+    async def _acknowledged(
+        self, write: Callable[[str], bytes], subject: str, witness: "_Witness | None", deadline: float
+    ) -> int:
+        """Send what `write` gives for a reply subject until it is answered for certain, or time is up."""
+        reason: Exception | None = None
+        unknown = False
+        try:
+            async with asyncio.timeout(deadline), self._window:
+                while True:
+                    await self._connection.connected()
+                    try:
+                        return await self._attempt(write)
+                    except (Disconnected, TimeoutError) as error:
+                        reason, unknown = error, True
+                    except LogUnavailable as error:
+                        reason = error
+                    except (Conflict, Duplicate) as error:
+                        if not unknown or witness is None:
+                            raise
+                        return await self._ours(witness, error)
+                    await asyncio.sleep(_PAUSE)
+        except TimeoutError as error:
+            because = reason or self._connection.last_error
+            detail = f": {str(because) or type(because).__name__}" if because else ""
+            raise LogUnavailable(f"{subject} not acknowledged within {deadline:g} s{detail}") from error
+
+    async def _attempt(self, write: Callable[[str], bytes]) -> int:
+        inbox = self._connection.inbox
+        reply, answer = inbox.expect()
+        try:
+            async with asyncio.timeout(_ATTEMPT):
+                self._connection.nc.send(write(reply))
+                await self._connection.nc.drain_socket()
+                return _sequence(*await answer)
+        finally:
+            inbox.forget(reply)
+
+    async def _ours(self, witness: "_Witness", refusal: LogError) -> int:
+        """The sequence of our own earlier attempt if that is what refused this one, else the refusal."""
+        stream = (await self._connection.api("STREAM.NAMES", {"subject": witness.subject}))["streams"][0]
+        if witness.after is None:
+            stored = await last_message(self._connection, stream, witness.subject)
+        else:
+            stored = await next_message(self._connection, stream, witness.subject, witness.after)
+        if stored is None or stored.headers.get("Nats-Msg-Id") != witness.msg_id:
+            raise refusal
+        return stored.sequence
+
+    def _commands(self, messages: Sequence[Message], reply: str) -> bytes:
+        """One buffer; only the last message asks for a reply."""
+        commands = [self._command(message, "") for message in messages[:-1]]
+        commands.append(self._command(messages[-1], reply))
+        return b"".join(commands)
+
+    def _command(self, message: Message, reply: str) -> bytes:
+        command = publish_command(message.subject, reply, message.headers, message.data)
+        if len(command) > self._connection.nc.max_payload:
+            raise TooLarge(
+                f"{len(message.data)} bytes for {message.subject}, the server takes {self.max_payload}"
+            )
+        return command
+
+    def _fresh_id(self) -> str:
+        return f"{self._origin}-{next(self._numbers)}"
 
 
-def command(message: Message, reply: str) -> bytes:
-    """The HPUB or PUB of a message."""
-    subject, data = message.subject, message.data
-    if not subject or _BAD_SUBJECT.search(subject):
-        raise ValueError(f"not a subject to publish on: {subject!r}")
-    to = f"{subject} {reply}" if reply else subject
-    if not message.headers:
-        return b"PUB %b %d\r\n%b\r\n" % (to.encode(), len(data), data)
-    block = _header_block(message.headers)
-    return b"HPUB %b %d %d\r\n%b%b\r\n" % (to.encode(), len(block), len(block) + len(data), block, data)
+class _Witness(Struct, frozen=True):
+    """Where an earlier attempt of ours would be found: the last message, or the first after a sequence."""
+
+    subject: str
+    msg_id: str
+    after: int | None = None
 
 
-def _header_block(headers: Mapping[str, str]) -> bytes:
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    if lines.count("\n") != len(headers):
-        raise ValueError("a header must not contain a line break")
-    return f"NATS/1.0\r\n{lines}\r\n".encode()
+class _Answer(Struct, frozen=True):
+    seq: int = 0
+    error: dict[str, str | int] | None = None
 
 
-def _add_expect(headers: dict[str, str], expect: Expect | None) -> None:
-    if expect is not None:
-        headers["Nats-Expected-Last-Subject-Sequence"] = str(expect.last_subject_sequence)
-        if expect.subject is not None:
-            headers["Nats-Expected-Last-Subject-Sequence-Subject"] = expect.subject
+_decode = msgspec.json.Decoder(_Answer).decode
 
 
 def _sequence(header: bytes, payload: bytes) -> int:
     if header.startswith(b"NATS/1.0 503"):
-        raise LogUnavailable("no stream listens")
-    answer = json.loads(payload)
-    if "error" in answer:
-        raise error_of(answer["error"])
-    return int(answer["seq"])
+        raise NoResponders("no stream takes it")
+    answer = _decode(payload)
+    if answer.error is not None:
+        raise error_of(answer.error)
+    return answer.seq
 
 
-__all__ = ["Expect", "LogError", "Message", "Publisher", "TooLarge", "command"]
+def _expectation(expect: Expect) -> dict[str, str]:
+    headers = {"Nats-Expected-Last-Subject-Sequence": str(expect.last_subject_sequence)}
+    if expect.subject is not None:
+        headers["Nats-Expected-Last-Subject-Sequence-Subject"] = expect.subject
+    return headers

@@ -1,51 +1,44 @@
 """The pull loop: messages of a stream, in order or from a work queue, through every kind of outage."""
 
 import asyncio
-import json
-import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from functools import cached_property
-
-from msgspec import Struct
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.headers import parse_headers
-from waterclock.core.jetstream.wire import Disconnected
+from waterclock.core.jetstream.delivery import Delivery
+from waterclock.core.jetstream.errors import LogUnavailable
+from waterclock.core.jetstream.flow import Flow
+from waterclock.core.jetstream.source import DurableSource, OrderedSource
 
+__all__ = ["Delivery", "Pull"]
 
-class Delivery(Struct, frozen=True, dict=True):
-    subject: str
-    data: bytes
-    reply: str
-    sequence: int
-    delivered: int
-    pending: int
-    timestamp_ns: int
-    header_block: bytes = b""
+logger = logging.getLogger(__name__)
 
-    @cached_property
-    def headers(self) -> dict[str, str] | None:
-        return parse_headers(self.header_block) if self.header_block else None
-
-    @property
-    def is_marker(self) -> bool:
-        headers = self.headers or {}
-        return "Nats-Marker-Reason" in headers or headers.get("KV-Operation") in ("DEL", "PURGE")
+_PAUSE = 0.1
 
 
 class Pull:
-    def __init__(self, connection: Connection, stream: str, batch: int) -> None:
+    """Keeps requests open with the server and gathers what arrives. One task calls `next`.
+
+    Without a demand there are at most `batch` messages requested or arrived and not yet taken. With one, those
+    taken and neither acked nor given back count as well.
+    """
+
+    def __init__(
+        self, connection: Connection, stream: str, source: OrderedSource | DurableSource, batch: int
+    ) -> None:
         self._connection = connection
         self._stream = stream
+        self._source = source
         self._batch = batch
-        self._consumer = ""
+        self._demand: int | None = None
+        self._flow: Flow | None = None
         self._arrived: list[Delivery] = []
+        self._held: set[int] = set()
         self._some = asyncio.Event()
-        self._outstanding = 0
-        self._inbox = ""
-        self.sequence = 0
-        self.pending = 0
+        self._asking = False
+        self._failure: BaseException | None = None
 
     @classmethod
     @asynccontextmanager
@@ -56,116 +49,161 @@ class Pull:
         filter_subjects: Sequence[str],
         *,
         after_sequence: int,
-        batch: int = 1000,
+        batch: int = 2000,
     ) -> AsyncIterator["Pull"]:
-        pull = cls(connection, stream, batch)
-        pull.sequence = after_sequence
-        name = f"o-{secrets.token_hex(6)}"
-        info = await connection.api(
-            f"CONSUMER.CREATE.{stream}.{name}",
-            {
-                "stream_name": stream,
-                "config": {
-                    "name": name,
-                    "ack_policy": "none",
-                    "deliver_policy": "by_start_sequence",
-                    "opt_start_seq": after_sequence + 1,
-                    "filter_subjects": list(filter_subjects),
-                    "mem_storage": True,
-                    "num_replicas": 1,
-                    "inactive_threshold": 30_000_000_000,
-                },
-            },
-        )
-        pull.pending = info["num_pending"]
-        async with pull._running(name):
+        """Every message on these subjects after a sequence, each once and in order."""
+        source = OrderedSource(connection, stream, filter_subjects, after_sequence=after_sequence)
+        async with cls(connection, stream, source, batch)._running() as pull:
             yield pull
 
     @classmethod
     @asynccontextmanager
     async def durable(
-        cls, connection: Connection, stream: str, consumer: str, *, batch: int = 500
+        cls,
+        connection: Connection,
+        stream: str,
+        consumer: str,
+        *,
+        batch: int = 500,
+        demand: int | None = None,
+        restore: Callable[[], Awaitable[None]] | None = None,
     ) -> AsyncIterator["Pull"]:
-        pull = cls(connection, stream, batch)
-        async with pull._running(consumer):
+        """The work of a named consumer. `restore` makes the consumer again should somebody have deleted it."""
+        pull = cls(connection, stream, DurableSource(connection, stream, consumer, restore), batch)
+        pull._demand = demand
+        async with pull._running():
             yield pull
 
+    @property
+    def sequence(self) -> int:
+        """The last sequence that has arrived."""
+        return self._source.sequence
+
+    @property
+    def pending(self) -> int:
+        """How many matching messages the stream held beyond those that have arrived, when last heard of."""
+        return self._source.pending
+
+    @property
+    def unfinished(self) -> int:
+        """Messages that have arrived and were neither acked nor given back."""
+        return len(self._held)
+
     async def next(self, timeout: float | None = None) -> list[Delivery]:
-        """Whatever has arrived, at least one; an empty list on timeout."""
-        if not self._arrived:
-            try:
-                async with asyncio.timeout(timeout):
+        """Whatever has arrived, at least one message; an empty list at the timeout."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not self._arrived and self._failure is None:
+                    self._some.clear()
                     await self._some.wait()
-            except TimeoutError:
-                return []
-        self._some.clear()
+        if self._failure is not None and not self._arrived:
+            raise self._failure
         arrived, self._arrived = self._arrived, []
-        self._refill()
+        self._ask_soon()
         return arrived
 
     def set_demand(self, demand: int) -> None:
-        self._batch = demand
+        """Never more than this many requested, arrived or unfinished. Lowering it takes two seconds to have full
+        effect, since a request cannot be taken back."""
+        self._demand = demand
+        self._ask_soon()
+
+    async def drain(self) -> list[Delivery]:
+        """Stop asking, wait until nothing more can arrive, and return what did."""
+        self.set_demand(0)
+        while self._flow is not None and self._flow.outstanding > 0:
+            self._some.clear()
+            await self._some.wait()
+        arrived, self._arrived = self._arrived, []
+        return arrived
 
     def ack(self, delivery: Delivery) -> None:
-        self._answer(delivery, b"+ACK")
+        self._answer(delivery, b"+ACK", final=True)
 
     def nak(self, delivery: Delivery, delay: float | None = None) -> None:
-        body = b"-NAK" if delay is None else b'-NAK {"delay": %d}' % int(delay * 1e9)
-        self._answer(delivery, body)
+        """Give it back, to be delivered again at once or after `delay` seconds."""
+        body = b"-NAK" if delay is None else b'-NAK {"delay": %d}' % (delay * 1e9)
+        self._answer(delivery, body, final=True)
 
     def progress(self, delivery: Delivery) -> None:
-        self._answer(delivery, b"+WPI")
+        """Start the ack deadline anew."""
+        self._answer(delivery, b"+WPI", final=False)
 
-    def _answer(self, delivery: Delivery, body: bytes) -> None:
+    def _answer(self, delivery: Delivery, body: bytes, *, final: bool) -> None:
         self._connection.nc.send_soon(b"PUB %b %d\r\n%b\r\n" % (delivery.reply.encode(), len(body), body))
+        if final and self._demand is not None:
+            self._held.discard(delivery.sequence)
+            self._ask_soon()
 
     @asynccontextmanager
-    async def _running(self, consumer: str) -> AsyncIterator[None]:
-        self._consumer = consumer
-        self._inbox = self._connection.nc.new_inbox()
-        end = await self._connection.nc.tap(self._inbox, self._receive)
-        self._refill()
+    async def _running(self) -> AsyncIterator["Pull"]:
+        await self._start()
+        keeper = asyncio.create_task(self._keep())
         try:
-            yield
+            yield self
         finally:
-            end()
+            keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeper
+            self._stop()
+            self._source.discard()
 
-    def _refill(self) -> None:
-        if self._outstanding > self._batch // 2:
-            return
-        want = self._batch - self._outstanding
-        body = json.dumps({"batch": want, "expires": 2_000_000_000, "idle_heartbeat": 500_000_000}).encode()
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
+    async def _keep(self) -> None:
         try:
-            self._connection.nc.send(
-                b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), self._inbox.encode(), len(body), body)
-            )
-        except Disconnected:
-            return
-        self._outstanding += want
+            while True:
+                if self._flow is not None:
+                    reason = await self._flow.broken
+                    logger.info("pull from %s begins anew: %s", self._stream, reason)
+                    self._stop()
+                await self._connection.connected()
+                try:
+                    await self._start()
+                except LogUnavailable as error:
+                    logger.info("pull from %s waits: %s", self._stream, error)
+                    await asyncio.sleep(_PAUSE)
+        except Exception as error:
+            self._failure = error
+            self._some.set()
 
-    def _receive(self, subject: bytes, reply: bytes, header: bytes, payload: bytes) -> None:
-        if not reply:
-            if not header.startswith(b"NATS/1.0 100"):
-                headers = parse_headers(header)
-                self._outstanding -= int(headers.get("Nats-Pending-Messages", "0"))
-                self._refill()
+    async def _start(self) -> None:
+        consumer = await self._source.consumer()
+        flow = Flow(self._connection, self._stream, consumer, deliver=self._take, room=self._ask_soon)
+        await flow.open()
+        self._flow = flow
+        self._ask()
+
+    def _stop(self) -> None:
+        if self._flow is not None:
+            self._flow.close()
+            self._flow = None
+            self._some.set()
+
+    def _take(self, delivery: Delivery) -> None:
+        trouble = self._source.accept(delivery)
+        if trouble is not None:
+            if self._flow is not None:
+                self._flow.break_off(trouble)
             return
-        self._outstanding -= 1
-        fields = reply.split(b".")
-        delivered, sequence, _, timestamp, pending = fields[4:9] if len(fields) == 9 else fields[6:11]
-        self.sequence = int(sequence)
-        self.pending = int(pending)
-        self._arrived.append(
-            Delivery(
-                subject.decode(),
-                payload,
-                reply.decode(),
-                self.sequence,
-                int(delivered),
-                self.pending,
-                int(timestamp),
-                header,
-            )
-        )
+        if self._demand is not None:
+            self._held.add(delivery.sequence)
+        self._arrived.append(delivery)
         self._some.set()
+
+    def _ask_soon(self) -> None:
+        if not self._asking:
+            self._asking = True
+            asyncio.get_running_loop().call_soon(self._ask)
+
+    def _ask(self) -> None:
+        """Ask for more when half of what may be outstanding is free: few requests, and the pipe never runs dry."""
+        self._asking = False
+        flow = self._flow
+        if flow is None:
+            return
+        limit = self._batch if self._demand is None else self._demand
+        used = len(self._arrived) if self._demand is None else len(self._held)
+        free = limit - used - flow.outstanding
+        if free > 0 and (flow.outstanding == 0 or free * 2 >= limit):
+            flow.request(min(free, self._batch))
+        if limit == 0:
+            self._some.set()

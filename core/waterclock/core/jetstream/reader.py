@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotFound
-from waterclock.core.jetstream.headers import parse_headers
+from waterclock.core.jetstream.protocol import is_marker, parse_headers
 
 
 class Stored(Struct, frozen=True, kw_only=True):
@@ -19,8 +19,7 @@ class Stored(Struct, frozen=True, kw_only=True):
 
     @property
     def is_marker(self) -> bool:
-        """Whether this only says that something is gone: deleted by us, or expired by the server."""
-        return "Nats-Marker-Reason" in self.headers or self.headers.get("KV-Operation") in ("DEL", "PURGE")
+        return is_marker(self.headers)
 
 
 class StreamState(Struct, frozen=True, kw_only=True):
@@ -32,6 +31,11 @@ class StreamState(Struct, frozen=True, kw_only=True):
 
 async def last_message(connection: Connection, stream: str, subject: str) -> Stored | None:
     return await _get(connection, stream, {"last_by_subj": subject})
+
+
+async def next_message(connection: Connection, stream: str, subject: str, after: int) -> Stored | None:
+    """The first message on the subject with a sequence greater than `after`."""
+    return await _get(connection, stream, {"seq": after + 1, "next_by_subj": subject})
 
 
 async def message_at(connection: Connection, stream: str, sequence: int) -> Stored | None:
@@ -49,10 +53,12 @@ async def stream_state(connection: Connection, stream: str) -> StreamState:
     )
 
 
-async def _get(connection: Connection, stream: str, query: dict[str, object]) -> Stored | None:
+async def _get(connection: Connection, stream: str, query: dict[str, str | int]) -> Stored | None:
     try:
         answer = await connection.api(f"STREAM.MSG.GET.{stream}", query)
-    except NotFound:
+    except NotFound as error:
+        if "stream not found" in str(error):
+            raise
         return None
     message = answer["message"]
     return Stored(

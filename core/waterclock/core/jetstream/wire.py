@@ -1,9 +1,11 @@
 """The only file that touches the insides of nats-py (2.16).
 
-`WireClient` is its client with three things changed. Bytes go straight into the socket, so that a batch is one
-write and nothing is kept over a disconnect to be sent later by surprise. Incoming messages of a tapped
-subscription go to a plain function, without a queue and a task in between. And a dead socket is aborted
-before a reconnect, since closing it politely waits for a peer that no longer reads.
+`WireClient` is its client with these changes:
+- Bytes go straight into the socket. A batch is one write, and nothing is kept over a disconnect to be sent
+  afterwards, when the caller has long been told that it failed.
+- Messages of a tapped subscription go to a plain function, without a queue and a task in between.
+- An `-ERR` from the server leads to a reconnect; nats-py closes for good on most of them.
+- A dead socket is aborted, since closing it politely waits for a peer that no longer reads.
 """
 
 import asyncio
@@ -19,11 +21,11 @@ from nats.protocol.parser import Parser
 logger = logging.getLogger(__name__)
 
 Tap = Callable[[bytes, bytes, bytes, bytes], None]
-"""Called in the read loop with subject, reply, header block and payload. Must not block or raise."""
+"""Called in the read loop with subject, reply, header block and payload. Must be quick."""
 
 
 class Disconnected(Exception):
-    """The socket is away; nothing was sent."""
+    """The socket is away."""
 
 
 class WireClient(Client):
@@ -31,16 +33,16 @@ class WireClient(Client):
         super().__init__()
         self.taps: dict[int, Tap] = {}
         self._ps = _TapParser(self)
-        self._soon: list[bytes] = []
+        self._gathered: list[bytes] = []
 
     async def tap(self, subject: str, tap: Tap) -> Callable[[], None]:
-        """Subscribe with a plain function; nats-py replays the subscription after a reconnect. Returns the end."""
-        subscription = await self.subscribe(subject, cb=_tapped)
+        """Subscribe with a plain function, through reconnects too. Returns what ends it."""
+        subscription = await self.subscribe(subject, cb=_never_called)
         sid = subscription._id
         self.taps[sid] = tap
 
         def end() -> None:
-            if self.taps.pop(sid, None) is None or self.is_closed:
+            if self.taps.pop(sid, None) is None:
                 return
             subscription._closed = True
             subscription._stop_processing()
@@ -51,7 +53,7 @@ class WireClient(Client):
         return end
 
     def send(self, data: bytes) -> None:
-        """Write now, after whatever nats-py has gathered itself (a SUB must precede the request that needs it)."""
+        """Write now, after what nats-py itself has gathered: a SUB must precede the request that relies on it."""
         if not self.is_connected or self._transport is None:
             raise Disconnected
         if self._pending:
@@ -60,22 +62,28 @@ class WireClient(Client):
         self._transport.write(data)
 
     def send_soon(self, data: bytes) -> None:
-        """Write at the end of this turn of the loop, together with everything else said in it."""
-        if not self._soon:
-            asyncio.get_running_loop().call_soon(self._send_gathered)
-        self._soon.append(data)
+        """Write at the end of this turn of the loop, together with all else said in it; lost if disconnected."""
+        if not self._gathered:
+            asyncio.get_running_loop().call_soon(self.send_gathered)
+        self._gathered.append(data)
 
-    def _send_gathered(self) -> None:
-        gathered, self._soon = self._soon, []
-        try:
+    def send_gathered(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        if gathered and self.is_connected:
             self.send(b"".join(gathered))
-        except Disconnected:
-            logger.debug("dropped %d commands: disconnected", len(gathered))
 
     async def drain_socket(self) -> None:
         """Wait while the socket's buffer is over its high-water mark."""
-        if self._transport is not None and self.is_connected:
-            await self._transport.drain()
+        transport: Any = self._transport
+        try:
+            await transport.drain()
+        except OSError as error:
+            raise Disconnected from error
+
+    def abort_socket(self) -> None:
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
 
     def forget_pending(self) -> None:
         self._pending = []
@@ -83,22 +91,20 @@ class WireClient(Client):
 
     async def _attempt_reconnect(self) -> None:
         self.forget_pending()
-        writer = getattr(self._transport, "_io_writer", None)
-        if writer is not None:
-            writer.transport.abort()
+        self.abort_socket()
         await super()._attempt_reconnect()
 
 
-async def _tapped(message: Any) -> None:
-    """Stands in for the callback of a tapped subscription; never called."""
+async def _never_called(message: Any) -> None:
+    """A subscription needs a callback, but the parser serves a tapped one before it comes to that."""
 
 
 class _TapParser(Parser):
-    """The same protocol, cut by `find` and `split` instead of regular expressions."""
+    """The protocol cut by `find` and `split`, three times as fast as by regular expressions."""
 
-    def __init__(self, nc: WireClient) -> None:
-        self.client = nc
-        super().__init__(nc)
+    def __init__(self, client: WireClient) -> None:
+        self.client = client
+        super().__init__(client)
 
     def reset(self) -> None:
         super().reset()
@@ -120,65 +126,67 @@ class _TapParser(Parser):
             self._have = len(rest)
 
     async def _consume(self, buffer: bytes) -> bytes:
-        """Handle every whole command in the buffer; returns what is left over."""
+        """Handle every whole command in the buffer; returns what is left."""
         position, length = 0, len(buffer)
-        client, taps = self.client, self.client.taps
         self._need = 0
         while position < length:
             line_end = buffer.find(b"\r\n", position)
             if line_end < 0:
                 break
             line = buffer[position:line_end]
-            if line.startswith((b"MSG ", b"HMSG ")):
-                fields = line.split()
-                start = line_end + 2
-                stop = start + int(fields[-1])
-                if stop + 2 > length:
-                    self._need = stop + 2 - position
-                    break
-                body = start
-                if line[0] == 72:  # H
-                    body += int(fields[-2])
-                    reply = fields[3] if len(fields) == 6 else b""
-                else:
-                    reply = fields[3] if len(fields) == 5 else b""
-                sid = int(fields[2])
-                tap = taps.get(sid)
-                if tap is None:
-                    await client._process_msg(sid, fields[1], reply, buffer[body:stop], buffer[start:body])
-                else:
-                    try:
-                        tap(fields[1], reply, buffer[start:body], buffer[body:stop])
-                    except Exception:
-                        logger.exception("a subscription on %s failed", fields[1].decode(errors="replace"))
-                position = stop + 2
+            if not line.startswith((b"MSG ", b"HMSG ")):
+                position = line_end + 2
+                await self._control(line)
                 continue
-            position = line_end + 2
-            await self._control(line)
+            fields = line.split()
+            start = line_end + 2
+            stop = start + int(fields[-1])
+            if stop + 2 > length:
+                self._need = stop + 2 - position
+                break
+            if line.startswith(b"H"):
+                body = start + int(fields[-2])
+                reply = fields[3] if len(fields) == 6 else b""
+            else:
+                body = start
+                reply = fields[3] if len(fields) == 5 else b""
+            position = stop + 2
+            await self._message(int(fields[2]), fields[1], reply, buffer[start:body], buffer[body:stop])
         return buffer[position:] if position else buffer
+
+    async def _message(self, sid: int, subject: bytes, reply: bytes, header: bytes, payload: bytes) -> None:
+        tap = self.client.taps.get(sid)
+        if tap is None:
+            await self.client._process_msg(sid, subject, reply, payload, header)
+            return
+        try:
+            tap(subject, reply, header, payload)
+        except Exception:
+            logger.exception("a message on %s could not be handled", subject.decode(errors="replace"))
 
     async def _control(self, line: bytes) -> None:
         client = self.client
         if line == b"PING":
             await client._process_ping()
         elif line == b"PONG":
-            pongs = client._pongs
-            if pongs:
-                waiter = pongs.pop(0)
-                if not waiter.done():
-                    waiter.set_result(True)
-                client._pongs_received += 1
-                client._pings_outstanding = 0
+            self._pong()
         elif line.startswith(b"INFO "):
             await client._process_info(json.loads(line[5:]))
         elif line.startswith(b"-ERR"):
-            await self._refused(line[4:].decode(errors="replace").strip().strip("'"))
+            reason = line[4:].decode(errors="replace").strip().strip("'")
+            error = Error(f"nats: {reason}")
+            await client._error_cb(error)
+            if "permissions violation" not in reason.lower():
+                await client._process_op_err(error)
         elif not line.startswith(b"+OK"):
             raise ProtocolError
 
-    async def _refused(self, reason: str) -> None:
-        """nats-py closes for good on most errors; we only ever reconnect."""
-        error = Error(f"nats: {reason.lower()}")
-        await self.client._error_cb(error)
-        if "permissions violation" not in reason.lower():
-            await self.client._process_op_err(error)
+    def _pong(self) -> None:
+        """nats-py's own trips over a flush that was given up, and stops reading."""
+        client = self.client
+        if client._pongs:
+            waiter = client._pongs.pop(0)
+            if not waiter.done():
+                waiter.set_result(True)
+            client._pongs_received += 1
+            client._pings_outstanding = 0

@@ -1,0 +1,46 @@
+"""The parts of the NATS text protocol that we write and read ourselves."""
+
+import re
+from collections.abc import Mapping
+
+_NOT_IN_A_SUBJECT = re.compile(r"[\s*>]")
+
+
+def publish_command(subject: str, reply: str, headers: Mapping[str, str] | None, data: bytes) -> bytes:
+    """PUB or HPUB. Refuses what would let a name break out of its field, or address more than one subject."""
+    if not subject or _NOT_IN_A_SUBJECT.search(subject):
+        raise ValueError(f"not a subject to publish on: {subject!r}")
+    to = f"{subject} {reply}" if reply else subject
+    if not headers:
+        return b"PUB %b %d\r\n%b\r\n" % (to.encode(), len(data), data)
+    block = header_block(headers)
+    return b"HPUB %b %d %d\r\n%b%b\r\n" % (to.encode(), len(block), len(block) + len(data), block, data)
+
+
+def header_block(headers: Mapping[str, str]) -> bytes:
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if lines.count("\n") != len(headers) or lines.count("\r") != len(headers):
+        raise ValueError("a header must not contain a line break")
+    return f"NATS/1.0\r\n{lines}\r\n".encode()
+
+
+def parse_headers(block: bytes) -> dict[str, str]:
+    """The `Name: value` lines; the inline status of a control message becomes `Status` and `Description`."""
+    if not block:
+        return {}
+    first, *lines = block.decode(errors="replace").split("\r\n")
+    headers = {}
+    status, _, description = first[len("NATS/1.0 ") :].partition(" ")
+    if status:
+        headers["Status"] = status
+        headers["Description"] = description
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon:
+            headers[name.strip()] = value.strip()
+    return headers
+
+
+def is_marker(headers: Mapping[str, str]) -> bool:
+    """Whether a message only says that its subject is empty: deleted by us, or expired by the server."""
+    return "Nats-Marker-Reason" in headers or headers.get("KV-Operation") in ("DEL", "PURGE")

@@ -1,0 +1,99 @@
+"""Where a pull gets its consumer from, and which of its deliveries count."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.delivery import Delivery
+from waterclock.core.jetstream.errors import NotFound
+
+_IDLE_NS = 30_000_000_000
+
+
+class OrderedSource:
+    """An ephemeral consumer without acks, made anew after the last sequence seen whenever it breaks.
+
+    Every message counts exactly once: a gap in the consumer's own numbers is a break, and what is not newer than
+    the last one seen is dropped.
+    """
+
+    def __init__(
+        self, connection: Connection, stream: str, filter_subjects: Sequence[str], *, after_sequence: int
+    ) -> None:
+        self.sequence = after_sequence
+        self.pending = 0
+        self._connection = connection
+        self._stream = stream
+        self._filter_subjects = list(filter_subjects)
+        self._name = ""
+        self._expected = 1
+
+    async def consumer(self) -> str:
+        self.discard()
+        name = f"ordered-{secrets.token_hex(8)}"
+        config = {
+            "name": name,
+            "ack_policy": "none",
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self.sequence + 1,
+            "filter_subjects": self._filter_subjects,
+            "inactive_threshold": _IDLE_NS,
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        subject = f"CONSUMER.CREATE.{self._stream}.{name}"
+        info = await self._connection.api(subject, {"stream_name": self._stream, "config": config})
+        self._name = name
+        self._expected = 1
+        self.pending = info["num_pending"]
+        return name
+
+    def accept(self, delivery: Delivery) -> str | None:
+        """None, or why the flow is broken."""
+        if delivery.consumer_sequence != self._expected:
+            return f"message {self._expected} of the consumer is missing"
+        self._expected += 1
+        self.sequence = delivery.sequence
+        self.pending = delivery.pending
+        return None
+
+    def discard(self) -> None:
+        """Let the server drop the consumer now rather than after it has been idle for a while."""
+        if self._name:
+            subject = f"$JS.API.CONSUMER.DELETE.{self._stream}.{self._name}"
+            self._connection.nc.send_soon(f"PUB {subject} 0\r\n\r\n".encode())
+            self._name = ""
+
+
+class DurableSource:
+    """A named consumer that somebody else has made, and may make again."""
+
+    def __init__(
+        self, connection: Connection, stream: str, name: str, restore: Callable[[], Awaitable[None]] | None
+    ) -> None:
+        self.sequence = 0
+        self.pending = 0
+        self._connection = connection
+        self._stream = stream
+        self._name = name
+        self._restore = restore
+
+    async def consumer(self) -> str:
+        subject = f"CONSUMER.INFO.{self._stream}.{self._name}"
+        try:
+            info = await self._connection.api(subject)
+        except NotFound:
+            if self._restore is None:
+                raise
+            await self._restore()
+            info = await self._connection.api(subject)
+        self.pending = info["num_pending"]
+        return self._name
+
+    def accept(self, delivery: Delivery) -> str | None:
+        self.sequence = delivery.sequence
+        self.pending = delivery.pending
+        return None
+
+    def discard(self) -> None:
+        pass
