@@ -12,7 +12,7 @@ CREATE = $(UV) venv --quiet --python $(PYTHON) $(VENV)
 INSTALL = VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet
 else
 CREATE = $(PYTHON) -m venv $(VENV)
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL = $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 endif
 
 .PHONY: help

@@ -13,7 +13,8 @@ from servers.server import Server
 from waterclock.core.runtime.embedded_nats import EmbeddedNats
 from waterclock.core.runtime.embedded_postgres import EmbeddedPostgres
 from waterclock.core.runtime.embedded_server import ServerFailed, start_blocking
-from waterclock.core.runtime.process import stop_blocking
+from waterclock.core.runtime.identity import unprivileged
+from waterclock.core.runtime.process import spawn, stop_blocking
 
 
 async def test_nats_keeps_acknowledged_messages_across_kill(nats_server: Server) -> None:
@@ -94,3 +95,22 @@ def test_secrets_are_for_their_owner_only(tmp_path: Path) -> None:
     with own_nats(tmp_path), own_postgres(tmp_path):
         for name in ("nats/credentials.json", "nats/nats.conf", "postgres/password"):
             assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+
+async def test_a_server_that_refuses_root_may_read_what_root_can_and_write_nothing_more(
+    tmp_path: Path,
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    program = closed / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    identity = unprivileged()
+    assert (os.geteuid() == 0) == (identity is not None)
+
+    assert await spawn(["test", "-x", str(program)], identity=identity).wait() == 0
+    assert await spawn([str(program)], identity=identity).wait() == 0
+    may_write = (
+        await spawn(["touch", str(closed / "new")], identity=identity, log=tmp_path / "log").wait() == 0
+    )
+    assert may_write == (identity is None)

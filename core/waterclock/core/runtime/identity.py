@@ -3,13 +3,15 @@
 import ctypes
 import os
 import pwd
+import sys
 from pathlib import Path
 
 import msgspec
 
 _CANDIDATES = ("postgres", "nobody")
 
-_PR_SET_KEEPCAPS = 8
+_PR_SET_SECUREBITS = 28
+_SECBIT_NO_SETUID_FIXUP = 1 << 2
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_RAISE = 2
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -50,10 +52,11 @@ def become(identity: Identity) -> None:
     """
     os.setgroups([])
     os.setgid(identity.gid)
-    if not hasattr(_libc, "capset"):
+    if sys.platform != "linux":
         os.setuid(identity.uid)
         return
-    _libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
+    # Without the fix-up the change of user keeps capabilities, and access(2), which initdb asks, heeds them.
+    _libc.prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP, 0, 0, 0)
     os.setuid(identity.uid)
     bit = 1 << _CAP_DAC_READ_SEARCH
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
