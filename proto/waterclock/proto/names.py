@@ -88,21 +88,29 @@ def kv_subject(bucket: str, key: str) -> str:
     return f"$KV.{bucket}.{key}"
 
 
-def timing_hot(partition: int, job_id: str) -> str:
-    return f"{partition}.hot.{job_id}"
+def timing_hot(partition: int, job_id: str, version: int) -> str:
+    return f"{partition}.hot.0.{job_id}.{version}"
 
 
-def timing_bucket(partition: int, minute: int, job_id: str) -> str:
+def timing_bucket(partition: int, minute: int, job_id: str, version: int) -> str:
     """Minutes since the epoch, grouped by hour so that a long downtime is read in few scans."""
-    return f"{partition}.{minute // 60}.{minute % 60}.{job_id}"
+    return f"{partition}.{minute // 60}.{minute % 60}.{job_id}.{version}"
+
+
+def timing_all_hot(partition: int) -> str:
+    return f"{partition}.hot.0.*.*"
 
 
 def timing_minute(partition: int, minute: int) -> str:
-    return f"{partition}.{minute // 60}.{minute % 60}.*"
+    return f"{partition}.{minute // 60}.{minute % 60}.*.*"
 
 
 def timing_hour(partition: int, hour: int) -> str:
-    return f"{partition}.{hour}.*.*"
+    return f"{partition}.{hour}.*.*.*"
+
+
+def timing_of_job(partition: int, job_id: str) -> str:
+    return f"{partition}.*.*.{job_id}.*"
 
 
 def member_key(kind: str, instance: str) -> str:
@@ -126,3 +134,17 @@ def stop_subject(executor_id: str = "all") -> str:
 def log_subject(run_id: str) -> str:
     """Live output of a run, chunk by chunk."""
     return f"wc.log.{run_id}"
+
+
+def log_chunk_subject(run_id: str, attempt: int, offset: int) -> str:
+    """Live output of an attempt, from a byte of it on: a listener who joins late sees what it lacks."""
+    return f"wc.log.{run_id}.{attempt}.{offset}"
+
+
+def log_filter(run_id: str) -> str:
+    return f"wc.log.{run_id}.>"
+
+
+def tell_subject(executor_id: str) -> str:
+    """Request/reply to an executor: what has this run (the request's body) said until now?"""
+    return f"wc.tell.{executor_id}"
