@@ -51,6 +51,13 @@ bench-quick: $(VENV)/.installed-dev ## the benchmarks in about 3 minutes
 chaos: $(VENV)/.installed-dev ## the long form of the fault suite
 	@WATERCLOCK_CHAOS=long exec $(BIN)/python -m pytest tests/chaos $(ARGS)
 
+.PHONY: cluster
+cluster: .env ## the same components as containers: 3 NATS nodes, Postgres, S3, two of each (needs Docker)
+	@exec docker compose up --build $(ARGS)
+
+.env:
+	@(umask 077; deploy/make-env > $@)
+
 .PHONY: lock
 lock: ## pin the dependencies anew (needs uv): ARGS="--upgrade"
 	$(or $(UV),$(BIN)/uv) pip compile $(LOCK) --group build -o requirements.lock pyproject.toml $(ARGS)

@@ -1,0 +1,28 @@
+# One image for every component: `waterclock up` by default, or `waterclock scheduler | executor | projector | api`.
+FROM python:3.11-slim AS build
+WORKDIR /source
+RUN python -m venv /opt/waterclock
+COPY requirements.lock .
+RUN /opt/waterclock/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
+COPY pyproject.toml README.md ./
+COPY proto proto
+COPY core core
+COPY scheduler scheduler
+COPY executor executor
+COPY projector projector
+COPY api api
+RUN /opt/waterclock/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
+
+FROM python:3.11-slim
+RUN useradd --create-home --uid 10001 waterclock && install -d -o waterclock -g waterclock -m 0700 /data
+COPY --from=build /opt/waterclock /opt/waterclock
+ENV PATH=/opt/waterclock/bin:$PATH \
+    WATERCLOCK_DATA=/data \
+    WATERCLOCK_HOST=0.0.0.0
+USER waterclock
+WORKDIR /data
+VOLUME /data
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["waterclock"]
+CMD ["up"]

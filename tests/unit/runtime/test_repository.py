@@ -1,0 +1,105 @@
+"""What must hold of the repository itself: namespace, locks, images."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from waterclock.core.runtime.settings import load
+
+ROOT = Path(__file__).parents[3]
+COMPONENTS = ("api", "core", "executor", "projector", "proto", "scheduler")
+LOCKS = ("requirements.lock", "requirements-dev.lock")
+
+
+def test_waterclock_is_a_namespace_without_a_file_of_its_own() -> None:
+    assert all((ROOT / component / "waterclock").is_dir() for component in COMPONENTS)
+    assert [path for path in ROOT.glob("*/waterclock/__init__.py") if path.parts[-3] != ".venv"] == []
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_pins_by_hash_and_names_no_host(lock: str) -> None:
+    text = (ROOT / lock).read_text()
+    assert re.findall(r"://|index-url|find-links|^-|@ ", text, re.MULTILINE) == []
+    blocks = [block for block in re.split(r"\n(?=\S)", text.strip()) if not block.startswith("#")]
+    assert len(blocks) > 50
+    for block in blocks:
+        assert re.match(r"[a-z0-9-]+(\[[a-z,-]+\])?==[^\s]+", block), block
+        assert "--hash=sha256:" in block, block
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_satisfies_the_project_s_dependencies(lock: str) -> None:
+    """Else somebody changed pyproject.toml and forgot `make lock`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = list(project["dependencies"])
+    if lock == "requirements-dev.lock":
+        wanted += project["optional-dependencies"]["dev"]
+    pinned = dict(re.findall(r"^([a-z0-9-]+)==([^\s]+)", (ROOT / lock).read_text(), re.MULTILINE))
+    for requirement in map(Requirement, wanted):
+        assert pinned[requirement.name.lower()] in requirement.specifier, requirement
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    parsed: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    return parsed
+
+
+def test_compose_has_two_of_each_component_and_three_nats(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert set(services) == {
+        *("nats-1", "nats-2", "nats-3", "postgres", "minio"),
+        *("scheduler", "executor", "projector", "api"),
+    }
+    for component in ("scheduler", "executor", "projector", "api"):
+        assert services[component]["deploy"]["replicas"] == 2
+        assert services[component]["command"] == [component]
+
+
+def test_compose_refers_only_to_what_it_has(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        assert set(service.get("depends_on", {})) <= set(compose["services"])
+        for volume in service.get("volumes", []):
+            source = volume.partition(":")[0]
+            assert (ROOT / source).is_dir() if source.startswith(".") else source in compose["volumes"]
+
+
+def test_compose_has_no_secret_of_its_own(compose: dict[str, Any]) -> None:
+    made = (ROOT / "deploy" / "make-env").read_text()
+    for service in compose["services"].values():
+        for name, value in service["environment"].items():
+            if re.search(r"PASSWORD|TOKEN|SECRET", name):
+                variable = re.fullmatch(r"\$\{WATERCLOCK_(\w+)(:\?.*)?\}", str(value))
+                assert variable is not None, name
+                assert variable[1] in made
+
+
+def test_components_in_compose_accept_their_settings(compose: dict[str, Any]) -> None:
+    for component in ("scheduler", "executor", "projector", "api"):
+        given = {
+            name: re.sub(r"\$\{\w+(:\?[^}]*)?\}", "s" * 49, value)
+            for name, value in compose["services"][component]["environment"].items()
+        }
+        settings = load({}, given)
+        assert settings.replicas == 3
+        assert settings.nats_url is not None
+        assert settings.nats_url.count("nats://") == 3
+        assert " " not in settings.nats_url
+
+
+def test_the_image_is_built_from_files_that_are_there() -> None:
+    text = (ROOT / "Dockerfile").read_text()
+    sources = [
+        word
+        for line in re.findall(r"^COPY (?!--from)(.+)$", text, re.MULTILINE)
+        for word in line.split()[:-1]
+    ]
+    allowed = (ROOT / ".dockerignore").read_text().split()
+    for source in sources:
+        assert (ROOT / source).exists()
+        assert f"!{source}" in allowed
