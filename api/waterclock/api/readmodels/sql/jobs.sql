@@ -1,9 +1,9 @@
 -- name: page
 -- Jobs of a namespace that match, in order, from a place on.
-SELECT d.job_id, d.status, d.version, d.created_at, d.updated_at, d.note, d.spec, d.payload,
-       c.next_run_at, r.*
+SELECT d.job_id, s.status, d.version, d.created_at, d.updated_at, d.note, d.spec, d.payload,
+       s.next_run_at, r.*
 FROM waterclock.job_definitions d
-LEFT JOIN waterclock.job_clock c USING (job_id)
+JOIN waterclock.job_state s USING (job_id)
 LEFT JOIN LATERAL (
     SELECT to_jsonb(runs) AS last_run
     FROM waterclock.job_runs runs
@@ -12,13 +12,13 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) r ON true
 WHERE d.namespace = $1
-  AND ($2::text IS NULL OR d.status = $2)
-  AND ($3::jsonb IS NULL OR d.spec -> 'labels' @> $3)
-  AND ($4::text[] IS NULL OR d.spec -> 'labels' ?& $4)
+  AND ($2::text IS NULL OR s.status = $2)
+  AND ($3::jsonb IS NULL OR d.labels @> $3)
+  AND ($4::text[] IS NULL OR d.labels ?& $4)
   AND ($5::text IS NULL OR d.name = $5)
   AND ($6::text IS NULL OR coalesce(d.spec ->> 'queue', 'default') = $6)
   AND ($7::text IS NULL OR coalesce(d.spec -> 'schedule' ->> 'schedule_type', 'IMMEDIATE') = $7)
-  AND ($8::text IS NULL OR d.job_id ILIKE $8 OR d.name ILIKE $8 OR (d.spec -> 'labels')::text ILIKE $8
+  AND ($8::text IS NULL OR d.job_id ILIKE $8 OR d.name ILIKE $8 OR d.labels::text ILIKE $8
        OR (d.spec -> 'task')::text ILIKE $8)
   AND ($9::timestamptz IS NULL OR d.created_at >= $9)
   AND ($10::timestamptz IS NULL OR d.created_at < $10)
@@ -29,10 +29,10 @@ LIMIT $14;
 
 -- name: one
 -- What the read models know of a job, its definition included.
-SELECT d.job_id, d.status, d.version, d.created_at, d.updated_at, d.note, d.spec, d.payload,
-       c.next_run_at, r.*
+SELECT d.job_id, s.status, d.version, d.created_at, d.updated_at, d.note, d.spec, d.payload,
+       s.next_run_at, r.*
 FROM waterclock.job_definitions d
-LEFT JOIN waterclock.job_clock c USING (job_id)
+JOIN waterclock.job_state s USING (job_id)
 LEFT JOIN LATERAL (
     SELECT to_jsonb(runs) AS last_run
     FROM waterclock.job_runs runs

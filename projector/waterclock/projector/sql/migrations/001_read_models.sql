@@ -1,46 +1,41 @@
 -- The read models. Names are unqualified: a migration runs with search_path on the schema it builds, so that
 -- a rebuild can make the same tables beside the live ones.
 --
--- What changes together lies together. A definition changes when a user edits it, a job's clock with every
--- fire: they are two tables, and `jobs` is the view of both. The attempt a run is in (for nearly all runs the only
--- one) lies in its `job_runs` row; only attempts left behind have rows of their own, and `job_attempts` shows both.
+-- What changes together lies together. A definition changes when a user edits it, what became of it with every fire:
+-- they are two tables, the second a narrow one, and `jobs` is the view of both. The attempt a run is in (for nearly all
+-- runs the only one) lies in its `job_runs` row; only attempts left behind have rows of their own, and `job_attempts`
+-- shows both.
 
 -- --- jobs ---------------------------------------------------------------------------------------------------
 
 CREATE TABLE job_definitions (
-    job_id           text COLLATE "C" PRIMARY KEY,
-    namespace        text COLLATE "C" NOT NULL,
-    name             text NOT NULL,
-    status           text COLLATE "C" NOT NULL
-                     CHECK (status IN ('SCHEDULED', 'PAUSED', 'CANCELLED', 'COMPLETED')),
-    version          bigint NOT NULL,
-    schedule_version bigint NOT NULL,
-    effective_from   timestamptz NOT NULL,
-    ended_sequence   bigint,
-    created_at       timestamptz NOT NULL,
-    updated_at       timestamptz NOT NULL,
-    note             text,
-    labels           jsonb NOT NULL,
-    spec             jsonb NOT NULL,
-    payload          jsonb
+    job_id         text COLLATE "C" PRIMARY KEY,
+    namespace      text COLLATE "C" NOT NULL,
+    name           text NOT NULL,
+    version        bigint NOT NULL,
+    armed_version  bigint NOT NULL,
+    effective_from timestamptz NOT NULL,
+    created_at     timestamptz NOT NULL,
+    updated_at     timestamptz NOT NULL,
+    note           text,
+    labels         jsonb NOT NULL,
+    spec           jsonb NOT NULL,
+    payload        jsonb
 );
 
 CREATE INDEX job_definitions_created ON job_definitions (namespace, created_at DESC, job_id);
-CREATE INDEX job_definitions_status ON job_definitions (namespace, status, created_at DESC, job_id);
 CREATE INDEX job_definitions_name ON job_definitions (lower(left(name, 100)) text_pattern_ops);
 CREATE INDEX job_definitions_labels ON job_definitions USING gin (labels jsonb_path_ops);
 CREATE INDEX job_definitions_retention ON job_definitions (job_id) WHERE spec ? 'retention';
-CREATE INDEX job_definitions_finished ON job_definitions (updated_at) WHERE status IN ('CANCELLED', 'COMPLETED');
+CREATE INDEX job_definitions_workflows ON job_definitions (job_id) WHERE spec #>> '{task,kind}' = 'workflow';
 
 COMMENT ON TABLE job_definitions IS 'The newest definition of every job. Query the view jobs instead.';
 COMMENT ON COLUMN job_definitions.job_id IS 'The job.';
 COMMENT ON COLUMN job_definitions.namespace IS 'The tenant the job belongs to.';
 COMMENT ON COLUMN job_definitions.name IS 'The name its owner gave it; not unique.';
-COMMENT ON COLUMN job_definitions.status IS 'SCHEDULED, PAUSED, CANCELLED or COMPLETED (it will not fire again).';
 COMMENT ON COLUMN job_definitions.version IS 'Sequence in the stream JOBS of the newest definition; the ETag of the API.';
-COMMENT ON COLUMN job_definitions.schedule_version IS 'The version that introduced the current schedule: an end reported for an older one says nothing about it.';
-COMMENT ON COLUMN job_definitions.effective_from IS 'When the current schedule took effect: creation, edit or resumption.';
-COMMENT ON COLUMN job_definitions.ended_sequence IS 'Sequence in the stream RUNS of the event that completed the job.';
+COMMENT ON COLUMN job_definitions.armed_version IS 'The version that set the schedule going: by creation, edit or resumption.';
+COMMENT ON COLUMN job_definitions.effective_from IS 'Fires up to this instant are not this schedule''s to take.';
 COMMENT ON COLUMN job_definitions.created_at IS 'When the job was created.';
 COMMENT ON COLUMN job_definitions.updated_at IS 'When the definition last changed.';
 COMMENT ON COLUMN job_definitions.note IS 'The note left with the last change, for example why it is paused.';
@@ -48,20 +43,34 @@ COMMENT ON COLUMN job_definitions.labels IS 'Labels to filter by: labels @> ''{"
 COMMENT ON COLUMN job_definitions.spec IS 'The definition as stored in the log, without the payload; fields at their default are absent.';
 COMMENT ON COLUMN job_definitions.payload IS 'What the job is given to work on. Apart from spec, because it may be large.';
 
-CREATE TABLE job_clock (
-    job_id       text COLLATE "C" PRIMARY KEY,
-    next_run_at  timestamptz,
-    last_fire_at timestamptz,
-    sequence     bigint
-) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05);
+CREATE TABLE job_state (
+    job_id         text COLLATE "C" PRIMARY KEY,
+    namespace      text COLLATE "C" NOT NULL,
+    status         text COLLATE "C" NOT NULL
+                   CHECK (status IN ('SCHEDULED', 'PAUSED', 'CANCELLED', 'COMPLETED')),
+    next_run_at    timestamptz,
+    last_fire_at   timestamptz,
+    fire_sequence  bigint,
+    ended_version  bigint,
+    ended_time     timestamptz,
+    ended_sequence bigint,
+    created_at     timestamptz NOT NULL
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 
-CREATE INDEX job_clock_next ON job_clock (next_run_at) WHERE next_run_at IS NOT NULL;
+CREATE INDEX job_state_status ON job_state (namespace, status, created_at DESC, job_id) WHERE status <> 'COMPLETED';
+CREATE INDEX job_state_next ON job_state (next_run_at) WHERE next_run_at IS NOT NULL;
 
-COMMENT ON TABLE job_clock IS 'When a job with a schedule fires next. Narrow, because it changes with every fire. Query the views jobs and upcoming instead.';
-COMMENT ON COLUMN job_clock.job_id IS 'The job.';
-COMMENT ON COLUMN job_clock.next_run_at IS 'The next scheduled fire; null if there is none.';
-COMMENT ON COLUMN job_clock.last_fire_at IS 'The newest scheduled time that was decided: queued, skipped or missed.';
-COMMENT ON COLUMN job_clock.sequence IS 'Sequence in the stream RUNS of the event that decided it.';
+COMMENT ON TABLE job_state IS 'What became of every job so far. Narrow, because it changes with every fire. Query the views jobs and upcoming instead.';
+COMMENT ON COLUMN job_state.job_id IS 'The job.';
+COMMENT ON COLUMN job_state.namespace IS 'The tenant the job belongs to.';
+COMMENT ON COLUMN job_state.status IS 'SCHEDULED, PAUSED, CANCELLED or COMPLETED (it will not fire again).';
+COMMENT ON COLUMN job_state.next_run_at IS 'The next scheduled fire; null if there is none.';
+COMMENT ON COLUMN job_state.last_fire_at IS 'The newest scheduled time that was decided: queued, skipped or missed.';
+COMMENT ON COLUMN job_state.fire_sequence IS 'Sequence in the stream RUNS of the event that decided it.';
+COMMENT ON COLUMN job_state.ended_version IS 'The newest version whose schedule was reported to have no further fire.';
+COMMENT ON COLUMN job_state.ended_time IS 'The newest scheduled time of a one-shot whose run has ended.';
+COMMENT ON COLUMN job_state.ended_sequence IS 'Sequence in the stream RUNS of the event that told either.';
+COMMENT ON COLUMN job_state.created_at IS 'When the job was created.';
 
 -- --- runs ---------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ SELECT d.job_id,
        d.namespace,
        d.name,
        coalesce(d.spec #>> '{schedule,schedule_type}', 'IMMEDIATE') AS schedule_type,
-       d.status,
+       s.status,
        (d.spec #>> '{schedule,schedule_time}')::timestamptz AS schedule_time,
        CASE jsonb_array_length(d.spec #> '{schedule,cron_expression}')
            WHEN 0 THEN NULL
@@ -39,7 +39,7 @@ SELECT d.job_id,
        d.spec -> 'retention' AS retention,
        d.spec ->> 'idempotency_key' AS idempotency_key,
        d.version,
-       c.next_run_at,
+       s.next_run_at,
        (SELECT to_jsonb(latest)
           FROM (SELECT r.run_id, r.status, r.reason, r.attempt_number, r.executor_id, r.scheduled_time, r.start_time,
                        r.end_time, r.modified_time, r.exit_code, r.error_message
@@ -52,7 +52,7 @@ SELECT d.job_id,
        d.note,
        CASE WHEN d.payload IS NULL THEN d.spec ELSE d.spec || jsonb_build_object('payload', d.payload) END AS spec
   FROM job_definitions d
-  LEFT JOIN job_clock c USING (job_id);
+  JOIN job_state s USING (job_id);
 
 COMMENT ON VIEW jobs IS 'Every job with its newest definition, when it fires next and its latest run.';
 COMMENT ON COLUMN jobs.job_id IS 'The job.';
@@ -128,8 +128,6 @@ SELECT job_id AS workflow_id, namespace, name, schedule_type, status, cron_expre
        task -> 'nodes' AS nodes, labels, version, next_run_at, last_run, created_at, updated_at, note, spec
   FROM jobs
  WHERE spec #>> '{task,kind}' = 'workflow';
-
-CREATE INDEX job_definitions_workflows ON job_definitions (job_id) WHERE spec #>> '{task,kind}' = 'workflow';
 
 COMMENT ON VIEW workflows IS 'Every workflow: a job whose task is a graph of nodes.';
 COMMENT ON COLUMN workflows.workflow_id IS 'The workflow; its job_id.';
@@ -218,12 +216,12 @@ COMMENT ON COLUMN workflow_nodes.trigger_rule IS 'When it runs, given how those 
 -- --- for people ---------------------------------------------------------------------------------------------
 
 CREATE VIEW upcoming AS
-SELECT c.next_run_at, d.job_id, d.namespace, d.name,
+SELECT s.next_run_at, d.job_id, d.namespace, d.name,
        coalesce(d.spec #>> '{schedule,schedule_type}', 'IMMEDIATE') AS schedule_type,
-       c.next_run_at - now() AS due_in, c.last_fire_at
-  FROM job_clock c
+       s.next_run_at - now() AS due_in, s.last_fire_at
+  FROM job_state s
   JOIN job_definitions d USING (job_id)
- WHERE c.next_run_at IS NOT NULL;
+ WHERE s.next_run_at IS NOT NULL;
 
 COMMENT ON VIEW upcoming IS 'What fires next. Order by next_run_at.';
 COMMENT ON COLUMN upcoming.next_run_at IS 'The next scheduled fire.';
@@ -235,7 +233,7 @@ COMMENT ON COLUMN upcoming.due_in IS 'How long from now.';
 COMMENT ON COLUMN upcoming.last_fire_at IS 'The scheduled time before it.';
 
 CREATE VIEW job_health AS
-SELECT d.job_id, d.namespace, d.name, d.status, c.next_run_at,
+SELECT d.job_id, d.namespace, d.name, s.status, s.next_run_at,
        coalesce(h.runs, 0) AS runs,
        coalesce(h.successes, 0) AS successes,
        coalesce(h.failures, 0) AS failures,
@@ -243,7 +241,7 @@ SELECT d.job_id, d.namespace, d.name, d.status, c.next_run_at,
        round(h.successes::numeric / nullif(h.successes + h.failures, 0), 4) AS success_rate,
        h.last_success_at, h.last_failure_at, h.duration_p50, h.duration_p95, h.lag_p95
   FROM job_definitions d
-  LEFT JOIN job_clock c USING (job_id)
+  JOIN job_state s USING (job_id)
   LEFT JOIN (
        SELECT job_id,
               count(*) AS runs,

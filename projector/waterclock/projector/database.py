@@ -1,0 +1,54 @@
+"""A connection to Postgres that speaks the projector's values: instants as microseconds, JSON as bytes."""
+
+import asyncpg
+
+SCHEMA = "waterclock"
+
+_POSTGRES_EPOCH = 946_684_800_000_000
+"""2000-01-01 in microseconds since 1970: Postgres counts from there."""
+
+_JSONB_VERSION = b"\x01"
+
+TRANSIENT = (
+    OSError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.PostgresIOError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.ObjectNotInPrerequisiteStateError,
+)
+"""What passes: Postgres is away, restarts, fails over, is full or busy. Anything else is a mistake of ours."""
+
+
+async def connect(url: str, *, name: str, schema: str = SCHEMA) -> asyncpg.Connection:
+    connection: asyncpg.Connection = await asyncpg.connect(
+        url,
+        timeout=10,
+        command_timeout=120,
+        server_settings={
+            "application_name": name,
+            "search_path": schema,
+            # A crash may take the last commits: rows and positions go together, and the log has them still.
+            "synchronous_commit": "off",
+            "jit": "off",
+            "timezone": "UTC",
+        },
+    )
+    await connection.set_type_codec(
+        "timestamptz",
+        schema="pg_catalog",
+        format="tuple",
+        encoder=lambda instant: (instant - _POSTGRES_EPOCH,),
+        decoder=lambda value: value[0] + _POSTGRES_EPOCH,
+    )
+    await connection.set_type_codec(
+        "jsonb",
+        schema="pg_catalog",
+        format="binary",
+        encoder=lambda value: _JSONB_VERSION + value,
+        decoder=lambda value: bytes(value[1:]),
+    )
+    return connection

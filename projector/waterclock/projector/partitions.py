@@ -1,0 +1,98 @@
+"""The weeks that runs are kept in: made ahead of need, dropped whole.
+
+A row's week is that of its `created_at`. Rows of weeks that have no partition go to the default one, so an insert never
+fails for want of one; when the week is made after all, its rows move there.
+"""
+
+import logging
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import asyncpg
+
+from waterclock.core.domain.instants import SECOND
+from waterclock.projector.statements import statement
+from waterclock.proto.events import Instant
+
+TABLES = ("job_runs", "earlier_attempts")
+WEEK = 7 * 86_400 * SECOND
+
+_MONDAY = 4 * 86_400 * SECOND
+"""The first Monday after the epoch, which was a Thursday."""
+_AHEAD = 4
+_BEHIND = 53
+"""Weeks around now that get a partition of their own. A clock that is wrong by years must not make hundreds."""
+
+_log = logging.getLogger(__name__)
+
+
+class Weeks:
+    """The weeks there are in one schema."""
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+        self._known: set[int] = set()
+
+    async def open(self) -> None:
+        rows = await self._connection.fetch(statement("partitions"), TABLES[0])
+        self._known = {_start_of(row["name"]) for row in rows if not row["name"].endswith("_default")}
+
+    async def ensure(self, instants: Iterable[Instant], now: Instant) -> None:
+        """Make the weeks of these instants, unless they are absurdly far from now."""
+        here = week_of(now)
+        for week in sorted({week_of(instant) for instant in instants} - self._known):
+            if here - _BEHIND * WEEK <= week <= here + _AHEAD * WEEK:
+                await self._make(week)
+
+    async def ensure_ahead(self, now: Instant) -> None:
+        await self.ensure((now + ahead * WEEK for ahead in range(_AHEAD + 1)), now)
+
+    async def drop_before(self, instant: Instant) -> list[str]:
+        """Drop the weeks that ended before an instant; answers their names."""
+        dropped = []
+        for week in sorted(week for week in self._known if week + WEEK <= instant):
+            for table in TABLES:
+                dropped.append(partition_name(table, week))
+                await self._connection.execute(f"DROP TABLE IF EXISTS {dropped[-1]}")
+            self._known.discard(week)
+        return dropped
+
+    async def _make(self, week: int) -> None:
+        """In one transaction with the move of the rows that had to go to the default partition meanwhile."""
+        async with self._connection.transaction():
+            for table in TABLES:
+                name = partition_name(table, week)
+                if await self._connection.fetchval("SELECT to_regclass($1) IS NOT NULL", name):
+                    continue
+                await self._connection.execute(f"CREATE TABLE {name} (LIKE {table} INCLUDING CONSTRAINTS)")
+                await self._connection.execute(
+                    f"""WITH moved AS (
+                            DELETE FROM {table}_default WHERE created_at >= $1 AND created_at < $2 RETURNING *)
+                        INSERT INTO {name} SELECT * FROM moved""",
+                    week,
+                    week + WEEK,
+                )
+                await self._connection.execute(
+                    f"ALTER TABLE {table} ATTACH PARTITION {name} "
+                    f"FOR VALUES FROM ('{_date(week)}') TO ('{_date(week + WEEK)}')"
+                )
+        self._known.add(week)
+        _log.info("week made", extra={"week": _date(week)})
+
+
+def week_of(instant: Instant) -> Instant:
+    """The Monday that the week of an instant begins with."""
+    return instant - (instant - _MONDAY) % WEEK
+
+
+def partition_name(table: str, week: Instant) -> str:
+    return f"{table}_{datetime.fromtimestamp(week // SECOND, UTC):%Y%m%d}"
+
+
+def _start_of(name: str) -> Instant:
+    day = datetime.strptime(name.rpartition("_")[2], "%Y%m%d").replace(tzinfo=UTC)
+    return int(day.timestamp()) * SECOND
+
+
+def _date(week: Instant) -> str:
+    return f"{datetime.fromtimestamp(week // SECOND, UTC):%Y-%m-%d}"

@@ -1,0 +1,115 @@
+-- Every statement of the projector that is not a migration. Names are unqualified: the connection says which schema.
+
+-- name: load_runs
+-- The rows of some runs, wherever in time they are.
+SELECT * FROM job_runs WHERE run_id = ANY($1::text[]);
+
+-- name: load_recent_runs
+-- The rows of some runs that cannot be older than a time: only the newest partitions are looked into.
+SELECT * FROM job_runs WHERE run_id = ANY($1::text[]) AND created_at >= $2;
+
+-- name: load_jobs
+-- What the fold must know of some jobs.
+SELECT d.job_id, d.namespace, d.name, d.version, d.armed_version, d.effective_from, d.created_at,
+       d.spec -> 'schedule' AS schedule, s.status, s.next_run_at, s.last_fire_at, s.fire_sequence, s.ended_version,
+       s.ended_time, s.ended_sequence
+  FROM job_definitions d
+  JOIN job_state s USING (job_id)
+ WHERE d.job_id = ANY($1::text[]);
+
+-- name: upsert_runs
+-- Write rows of runs that are there already.
+INSERT INTO job_runs
+SELECT * FROM unnest(
+       $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::bigint[],
+       $10::bigint[], $11::integer[], $12::integer[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
+       $16::timestamptz[], $17::timestamptz[], $18::timestamptz[], $19::text[], $20::bigint[], $21::text[], $22::jsonb[],
+       $23::text[], $24::double precision[], $25::bigint[], $26::bigint[], $27::text[], $28::text[], $29::integer[],
+       $30::bigint[], $31::bigint[], $32::timestamptz[])
+    ON CONFLICT (run_id, created_at) DO UPDATE SET
+       workflow_run_id = excluded.workflow_run_id, epoch = excluded.epoch, status = excluded.status,
+       reason = excluded.reason, version = excluded.version, fires = excluded.fires,
+       attempt_number = excluded.attempt_number, crash_count = excluded.crash_count, due_time = excluded.due_time,
+       queued_time = excluded.queued_time, start_time = excluded.start_time, end_time = excluded.end_time,
+       modified_time = excluded.modified_time, executor_id = excluded.executor_id, exit_code = excluded.exit_code,
+       error_message = excluded.error_message, output = excluded.output, log_url = excluded.log_url,
+       cpu_seconds = excluded.cpu_seconds, memory_bytes = excluded.memory_bytes,
+       fencing_token = excluded.fencing_token, queue = excluded.queue, tier = excluded.tier,
+       priority = excluded.priority, last_sequence = excluded.last_sequence;
+
+-- name: insert_attempts
+-- Remember attempts that their runs have left.
+INSERT INTO earlier_attempts
+SELECT * FROM unnest(
+       $1::text[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
+       $8::timestamptz[], $9::bigint[], $10::text[], $11::text[], $12::double precision[], $13::bigint[],
+       $14::timestamptz[])
+    ON CONFLICT DO NOTHING;
+
+-- name: upsert_dead_letters
+-- Runs that are out of attempts.
+INSERT INTO dead_letters
+SELECT * FROM unnest(
+       $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::integer[], $9::text[],
+       $10::bigint[], $11::text[], $12::timestamptz[], $13::timestamptz[], $14::text[], $15::text[], $16::bigint[])
+    ON CONFLICT (run_id) DO UPDATE SET
+       status = excluded.status, reason = excluded.reason, error_message = excluded.error_message,
+       attempt_number = excluded.attempt_number, crash_count = excluded.crash_count,
+       executor_id = excluded.executor_id, exit_code = excluded.exit_code, log_url = excluded.log_url,
+       dead_time = excluded.dead_time, queue = excluded.queue, tier = excluded.tier;
+
+-- name: delete_dead_letters
+-- Runs that go on after all.
+DELETE FROM dead_letters WHERE run_id = ANY($1::text[]);
+
+-- name: upsert_jobs
+-- Write definitions of jobs that are there already.
+INSERT INTO job_definitions
+SELECT * FROM unnest(
+       $1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::timestamptz[],
+       $8::timestamptz[], $9::text[], $10::jsonb[], $11::jsonb[], $12::jsonb[])
+    ON CONFLICT (job_id) DO UPDATE SET
+       namespace = excluded.namespace, name = excluded.name, version = excluded.version,
+       armed_version = excluded.armed_version, effective_from = excluded.effective_from,
+       created_at = excluded.created_at, updated_at = excluded.updated_at, note = excluded.note,
+       labels = excluded.labels, spec = excluded.spec, payload = excluded.payload;
+
+-- name: upsert_states
+-- What became of jobs that are there already.
+INSERT INTO job_state
+SELECT * FROM unnest(
+       $1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::bigint[],
+       $8::timestamptz[], $9::bigint[], $10::timestamptz[])
+    ON CONFLICT (job_id) DO UPDATE SET
+       namespace = excluded.namespace, status = excluded.status, next_run_at = excluded.next_run_at,
+       last_fire_at = excluded.last_fire_at, fire_sequence = excluded.fire_sequence,
+       ended_version = excluded.ended_version, ended_time = excluded.ended_time,
+       ended_sequence = excluded.ended_sequence, created_at = excluded.created_at;
+
+-- name: begin_positions
+-- A partition that was never folded begins before its first event.
+INSERT INTO projection_state (stream, partition, position, stream_created, stream_last_sequence, updated_at)
+SELECT $1, partition, 0, $3, 0, now() FROM unnest($2::integer[]) AS partition
+    ON CONFLICT DO NOTHING;
+
+-- name: positions
+-- How far each partition is folded, and what the log was like.
+SELECT stream, partition, position, stream_created, stream_last_sequence FROM projection_state
+ WHERE partition = ANY($1::integer[]);
+
+-- name: move_positions
+-- Move on, if nobody else has. The number of rows tells.
+UPDATE projection_state s
+   SET position = n.position, stream_last_sequence = greatest(s.stream_last_sequence, n.position),
+       event_time = coalesce(n.event_time, s.event_time), projector = $6, updated_at = now()
+  FROM unnest($1::text[], $2::integer[], $3::bigint[], $4::bigint[], $5::timestamptz[])
+       AS n (stream, partition, expected, position, event_time)
+ WHERE s.stream = n.stream AND s.partition = n.partition AND s.position = n.expected;
+
+-- name: partitions
+-- The weeks a partitioned table has, oldest first.
+SELECT c.relname AS name
+  FROM pg_inherits i
+  JOIN pg_class c ON c.oid = i.inhrelid
+ WHERE i.inhparent = $1::text::regclass
+ ORDER BY c.relname;
