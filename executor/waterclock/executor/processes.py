@@ -1,7 +1,6 @@
 """The executor's side of its warden."""
 
 import asyncio
-import os
 import shutil
 import socket
 import subprocess
@@ -61,12 +60,7 @@ class Processes(asyncio.Protocol):
         work = Path(tempfile.mkdtemp(prefix="waterclock-", dir=root))
         ours, theirs = socket.socketpair()
         with theirs:
-            warden = subprocess.Popen(
-                [sys.executable, "-P", "-m", "waterclock.executor.warden", str(theirs.fileno()), str(work)],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            warden = _start_warden(theirs.fileno(), work)
         loop = asyncio.get_running_loop()
         transport, processes = await loop.create_connection(cls, sock=ours)
         try:
@@ -127,6 +121,15 @@ class Processes(asyncio.Protocol):
         self._live.clear()
         if not asked_for:
             _fail(self.lost, WardenLost())
+
+
+def _start_warden(link: int, work: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "waterclock.executor.warden", str(link), str(work)],
+        pass_fds=[link],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _resolve(future: "asyncio.Future[Exited]", exited: Exited) -> None:

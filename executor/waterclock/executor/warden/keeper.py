@@ -205,8 +205,8 @@ class Keeper:
                 for member in lineage.family(pid):
                     kill(member, signal.SIGKILL)
             time.sleep(_SWEEP_SECONDS)
-            while (pid := _next_zombie()) is not None:
-                os.waitpid(pid, 0)
+            while (dead := _next_zombie()) is not None:
+                os.waitpid(dead, 0)
         shutil.rmtree(self._root, ignore_errors=True)
 
 

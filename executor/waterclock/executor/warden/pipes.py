@@ -24,7 +24,7 @@ class OutputPipes:
         self.out, self.out_end = _pipe()
         self.err, self.err_end = _pipe()
         self._open = [self.out, self.err]
-        self._ordered = all([_hold_one_packet(end) for end in (self.out_end, self.err_end)])
+        self._ordered = _hold_one_packet(self.out_end) and _hold_one_packet(self.err_end)
         for fd in self._open:
             epoll.register(fd, _EDGE if self._ordered else select.EPOLLIN)
 

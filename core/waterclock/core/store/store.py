@@ -1,0 +1,34 @@
+"""Where bytes are kept that are too large or too many for the log: artifacts, and the output of runs."""
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+CHUNK = 128 * 1024
+
+
+class StoreError(Exception):
+    """The store is away, or refuses."""
+
+
+class Missing(StoreError):
+    """No object of that name."""
+
+
+class Store(Protocol):
+    """Objects by name. A name is any text; an object is replaced whole or not at all."""
+
+    async def put(self, name: str, content: AsyncIterator[bytes]) -> int:
+        """Keep the content under this name and return its size. If `content` fails, nothing is kept."""
+
+    def get(self, name: str) -> AsyncIterator[bytes]:
+        """The content, in pieces. Raises Missing at the first one, StoreError if it was damaged."""
+
+    async def size(self, name: str) -> int | None:
+        """None if there is no such object."""
+
+    async def delete(self, name: str) -> None:
+        """Harmless if there is no such object."""
+
+
+async def one_piece(content: bytes) -> AsyncIterator[bytes]:
+    yield content

@@ -1,0 +1,48 @@
+"""Which waiting work goes first: pure arithmetic on what is known of each band.
+
+A run gains 10 points of priority for each 5 minutes it is overdue, and a tier below the executor's own counts 100
+less. So among fresh runs the higher priority goes first and an executor serves its own tier first; but nothing
+waits for ever: a run of priority p at the executor's own tier is ahead of every fresh run after at most
+(100 - p) / 10 * 5 minutes, 50 minutes for p = 0, and after 50 minutes more for each tier below.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from waterclock.proto.events import Instant
+
+POINTS_PER_SECOND = 10 / 300
+POINTS_PER_TIER = 100
+
+_SECOND = 1_000_000
+
+
+class Band(Protocol):
+    """What is known of the work that waits behind one consumer."""
+
+    @property
+    def priority(self) -> int:
+        """Of the oldest known message, else the lowest of the band."""
+
+    @property
+    def oldest_due(self) -> Instant | None: ...
+
+    @property
+    def tiers_below(self) -> int:
+        """How far under the executor's own tier."""
+
+    @property
+    def last_served(self) -> float: ...
+
+
+B = TypeVar("B", bound=Band)
+
+
+def effective_priority(band: Band, now: Instant) -> float:
+    overdue = 0 if band.oldest_due is None else max(0, now - band.oldest_due) / _SECOND
+    return band.priority + overdue * POINTS_PER_SECOND - band.tiers_below * POINTS_PER_TIER
+
+
+def choose(bands: Iterable[B], now: Instant) -> list[B]:
+    """In the order in which to ask. Equals take turns: the one not served for longest goes first."""
+    return sorted(bands, key=lambda band: (-effective_priority(band, now), band.last_served))

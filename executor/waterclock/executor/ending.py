@@ -1,0 +1,60 @@
+"""How the performing of an attempt ended, before anybody has decided what that means."""
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class Traces(Struct, frozen=True, kw_only=True):
+    """What an attempt left to look at."""
+
+    exit_code: int | None = None
+    log_url: str | None = None
+    cpu_seconds: float | None = None
+    memory_bytes: int | None = None
+
+
+NO_TRACES = Traces()
+
+
+class Succeeded(Struct, frozen=True, kw_only=True):
+    output: Any = None
+    traces: Traces = NO_TRACES
+
+
+class Failed(Struct, frozen=True, kw_only=True):
+    reason: str
+    error_message: str = ""
+    error: str = ""
+    """The name of the exception's class, for `non_retryable_errors`."""
+    final: bool = False
+    """Trying again is pointless."""
+    after_seconds: float | None = None
+    """A wait somebody asked for, instead of the policy's."""
+    output: Any = None
+    traces: Traces = NO_TRACES
+
+
+class TimedOut(Struct, frozen=True, kw_only=True):
+    reason: str
+    error_message: str = ""
+    traces: Traces = NO_TRACES
+
+
+class Snoozed(Struct, frozen=True, kw_only=True):
+    seconds: float
+    reason: str = ""
+    traces: Traces = NO_TRACES
+
+
+class Cancelled(Struct, frozen=True, kw_only=True):
+    reason: str
+    traces: Traces = NO_TRACES
+
+
+class HandedBack(Struct, frozen=True, kw_only=True):
+    reason: str
+    traces: Traces = NO_TRACES
+
+
+Ending = Succeeded | Failed | TimedOut | Snoozed | Cancelled | HandedBack

@@ -1,0 +1,48 @@
+"""The environment a process sees: a few variables of ours, the job's own, and what is known about the attempt."""
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from waterclock.executor.attempt import Attempt
+
+PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
+
+_LONGEST_VALUE = 96 * 1024
+"""The kernel takes no longer string than 128 KiB; a larger payload is on stdin only."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_encode = msgspec.json.Encoder().encode
+
+
+def payload_of(attempt: Attempt) -> bytes:
+    """The payload as the job reads it; empty if there is none."""
+    payload = attempt.item.spec.payload
+    return b"" if payload is None else _encode(payload)
+
+
+def environment(
+    attempt: Attempt, own: Mapping[str, str], payload: bytes, base: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    item = attempt.item
+    env = {name: base[name] for name in PASSED_ON if name in base}
+    env.setdefault("PATH", os.defpath)
+    env.update(own)
+    env["WATERCLOCK_RUN_ID"] = item.run_id
+    env["WATERCLOCK_JOB_ID"] = item.job_id
+    env["WATERCLOCK_ATTEMPT"] = str(item.attempt)
+    env["WATERCLOCK_SCHEDULED_TIME"] = _rfc3339(item.scheduled)
+    env["WATERCLOCK_IDEMPOTENCY_KEY"] = item.run_id
+    if attempt.fencing_token is not None:
+        env["WATERCLOCK_FENCING_TOKEN"] = str(attempt.fencing_token)
+    if item.index is not None:
+        env["WATERCLOCK_INDEX"] = str(item.index)
+    if payload and len(payload) <= _LONGEST_VALUE:
+        env["WATERCLOCK_PAYLOAD"] = payload.decode()
+    return env
+
+
+def _rfc3339(instant: int) -> str:
+    return (_EPOCH + timedelta(microseconds=instant)).isoformat().replace("+00:00", "Z")

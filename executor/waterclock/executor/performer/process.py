@@ -1,0 +1,125 @@
+"""Shell commands and programs."""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from math import ceil
+from pathlib import Path
+
+from waterclock.executor import ending
+from waterclock.executor.attempt import Attempt
+from waterclock.executor.environment import environment, payload_of
+from waterclock.executor.json_output import from_line
+from waterclock.executor.output import OutputLog, Outputs
+from waterclock.executor.processes import CannotStart, Process, Processes
+from waterclock.executor.running import Cause, Running, ended_by
+from waterclock.executor.warden.orders import Exited, Limits
+from waterclock.proto import spec
+from waterclock.proto.spec import Argv, Shell
+
+NO_LIMITS = Limits()
+_SIGNALLED = 128
+"""A process ended by a signal has no exit code; shells show this plus the signal's number."""
+
+
+class ProcessPerformer:
+    slow = True
+
+    def __init__(self, processes: Processes, outputs: Outputs, *, user: int | None = None) -> None:
+        self._processes = processes
+        self._outputs = outputs
+        self._user = user
+        self._home = Path.cwd()
+
+    async def perform(self, attempt: Attempt, running: Running) -> ending.Ending:
+        task = attempt.item.spec.task
+        match task:
+            case Shell():
+                return await self.run(attempt, running, ("/bin/sh", "-c", task.command), task.env)
+            case Argv():
+                return await self.run(attempt, running, self._located(task.command), task.env)
+            case _:
+                raise TypeError(f"not a process: {task}")
+
+    async def run(
+        self, attempt: Attempt, running: Running, argv: Sequence[str], own_env: dict[str, str]
+    ) -> ending.Ending:
+        """Run a program to its end, or until the attempt is stopped and nothing of it is left."""
+        log = self._outputs.open(attempt)
+        payload = payload_of(attempt)
+        process = self._processes.start(
+            argv,
+            environment(attempt, own_env, payload),
+            stdin=payload,
+            hear=log.hear,
+            output_bytes=self._outputs.limit_of(attempt.item.spec),
+            limits=_limits(attempt.item.spec.limits),
+            user=self._user,
+        )
+
+        def interrupt(cause: Cause) -> None:
+            self._processes.stop(process, grace=cause.grace)
+
+        with running.interrupted_by(interrupt):
+            exited = await self._end_of(process)
+        if isinstance(exited, CannotStart):
+            return ending.Failed(reason=log.mask(str(exited)))
+        log.lost(exited.dropped)
+        return await log.kept(_ending(exited, running.cause, log))
+
+    async def _end_of(self, process: Process) -> Exited | CannotStart:
+        """Also when we are cancelled ourselves: a process is never left to itself."""
+        try:
+            exited = await asyncio.shield(process.ended)
+        except CannotStart as error:
+            return error
+        except asyncio.CancelledError:
+            self._processes.stop(process, grace=0)
+            raise
+        if exited.unclean:
+            await asyncio.to_thread(shutil.rmtree, exited.unclean, True)
+        return exited
+
+    def _located(self, command: Sequence[str]) -> Sequence[str]:
+        """A program named by a relative path is looked for where the executor was started."""
+        program = command[0]
+        if "/" in program and not os.path.isabs(program):
+            return (str(self._home / program), *command[1:])
+        return command
+
+
+def _ending(exited: Exited, cause: Cause | None, log: OutputLog) -> ending.Ending:
+    traces = ending.Traces(
+        exit_code=exited.code if exited.code >= 0 else _SIGNALLED - exited.code,
+        cpu_seconds=round(exited.cpu_seconds, 6),
+        memory_bytes=exited.memory_bytes or None,
+    )
+    output = from_line(exited.last_line)
+    if cause is not None:
+        return ended_by(cause, traces, log.tail())
+    if exited.code == 0:
+        return ending.Succeeded(output=output, traces=traces)
+    return ending.Failed(reason=_reason(exited.code), error_message=log.tail(), output=output, traces=traces)
+
+
+def _reason(code: int) -> str:
+    if code > 0:
+        return f"exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"killed by {name}" + (": over its CPU limit" if name == "SIGXCPU" else "")
+
+
+def _limits(wanted: spec.Limits | None) -> Limits:
+    if wanted is None:
+        return NO_LIMITS
+    return Limits(
+        cpu_seconds=ceil(wanted.cpu_seconds or 0),
+        memory_kib=(wanted.memory_bytes or 0) // 1024,
+        open_files=wanted.open_files or 0,
+        processes=wanted.processes or 0,
+    )

@@ -1,0 +1,197 @@
+"""Takes work when there is room, from the source that deserves it most.
+
+Each source (one consumer: route, tier, band) is in one of three states:
+
+- *quiet*: empty when last asked. We listen to its subjects instead of asking; a hint makes it lively.
+- *lively, backlog unknown*: asked for one message, waiting a while for it if slots are plenty.
+- *lively, with a backlog*: asked for as much as there is room for.
+
+The sum of all that is asked for never exceeds the free slots, so no message waits here that another executor
+could run. Hints are only hints: every source is asked now and then anyway, which also finds redeliveries.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.delivery import Delivery
+from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.streams import ensure_work_consumers
+from waterclock.core.jetstream.work_queue import Acks, WorkQueue
+from waterclock.core.runtime.clock import now_us
+from waterclock.executor.ageing import choose
+from waterclock.executor.slots import Slots
+from waterclock.executor.source import Source
+from waterclock.proto import names
+from waterclock.proto.codec import decode_work
+from waterclock.proto.work import WorkItem
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 2.0
+_PROBE_SECONDS = 1.0
+_HINT_SECONDS = 0.25
+_UNREADABLE_SECONDS = 30.0
+
+Take = Callable[[WorkItem, Delivery], None]
+
+
+def sources_of(routes: Iterable[str], tier: str) -> list[Source]:
+    """A route's work of this tier and of every lower one, never of a higher."""
+    own = names.TIERS.index(tier)
+    return [
+        Source(route, lower, band, own - index)
+        for route in routes
+        for index, lower in enumerate(names.TIERS[: own + 1])
+        for band in range(len(names.BANDS))
+    ]
+
+
+class Puller:
+    def __init__(self, connection: Connection, sources: list[Source], slots: Slots, take: Take) -> None:
+        self._connection = connection
+        self._sources = {source.consumer: source for source in sources}
+        self._slots = slots
+        self._take = take
+        self._acks = Acks(connection)
+        self._queue: WorkQueue | None = None
+        self._planned = False
+        self._stopped = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._all_over = asyncio.Event()
+
+    @asynccontextmanager
+    async def pulling(self) -> AsyncIterator[WorkQueue]:
+        """Take work while the scope lasts, or until `stop`."""
+        await self._ensure_consumers()
+        async with WorkQueue.open(
+            self._connection, names.WORK, deliver=self._deliver, over=self._over
+        ) as queue:
+            self._queue = queue
+            looking = asyncio.create_task(self._look_now_and_then())
+            self.wake()
+            try:
+                yield queue
+            finally:
+                self._stopped = True
+                for task in (looking, *self._tasks):
+                    task.cancel()
+                await asyncio.gather(looking, *self._tasks, return_exceptions=True)
+                for source in self._sources.values():
+                    self._stop_listening(source)
+
+    async def stop(self) -> None:
+        """Ask for nothing more, and wait until all that was asked for has come or will not."""
+        self._stopped = True
+        while any(source.asked for source in self._sources.values()):
+            self._all_over.clear()
+            await self._all_over.wait()
+
+    def wake(self) -> None:
+        """There may be something to ask for: look at the end of this turn of the loop."""
+        if not self._planned and not self._stopped:
+            self._planned = True
+            asyncio.get_running_loop().call_soon(self._plan)
+
+    def _plan(self) -> None:
+        self._planned = False
+        free = self._slots.free
+        if self._stopped or free <= 0 or self._queue is None:
+            return
+        lively = [source for source in self._sources.values() if not source.quiet and not source.asked]
+        for source in choose(lively, now_us()) if len(lively) > 1 else lively:
+            free -= self._ask(source, free)
+            if free <= 0:
+                return
+
+    def _ask(self, source: Source, free: int) -> int:
+        assert self._queue is not None
+        batch = min(free, source.pending) or 1
+        wait = 0.0
+        if source.hinted:
+            wait = _HINT_SECONDS
+        elif source.pending == 0 and source.end_listening is None and free > self._slots.total // 2:
+            wait = _PROBE_SECONDS
+        source.hinted = False
+        source.asked = batch
+        self._slots.promised += batch
+        self._queue.ask(source.consumer, batch, wait=wait)
+        return batch
+
+    def _deliver(self, consumer: str, delivery: Delivery) -> None:
+        source = self._sources[consumer]
+        source.pending = delivery.pending
+        source.last_served = time.monotonic()
+        if source.asked:
+            source.asked -= 1
+            self._slots.promised -= 1
+        try:
+            item = decode_work(delivery.data)
+        except msgspec.DecodeError as error:
+            _log.error("unreadable work", extra={"subject": delivery.subject, "error": str(error)})
+            self._acks.nak(delivery, _UNREADABLE_SECONDS)
+            return
+        source.saw(item)
+        self._take(item, delivery)
+
+    def _over(self, consumer: str, brought: int, missing: bool) -> None:
+        source = self._sources[consumer]
+        self._slots.promised -= source.asked
+        unanswered, source.asked = source.asked, 0
+        self._all_over.set()
+        if missing:
+            self._in_background(self._ensure_consumers())
+        if unanswered:
+            source.is_empty()
+            if source.end_listening is None:
+                self._in_background(self._listen(source))
+            source.quiet = True
+        self.wake()
+
+    async def _listen(self, source: Source) -> None:
+        """From now on its publications are heard; ask once more for what came before."""
+        assert self._queue is not None
+        if source.end_listening is None:
+            source.end_listening = await self._queue.listen(source.subject, lambda: self._hint(source))
+        source.quiet = False
+        self.wake()
+
+    def _hint(self, source: Source) -> None:
+        if source.end_listening is None:
+            return
+        self._stop_listening(source)
+        source.quiet = False
+        source.hinted = True
+        self.wake()
+
+    def _stop_listening(self, source: Source) -> None:
+        if source.end_listening is not None:
+            end, source.end_listening = source.end_listening, None
+            end()
+
+    async def _look_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            for source in self._sources.values():
+                source.quiet = False
+            self.wake()
+
+    async def _ensure_consumers(self) -> None:
+        routes = {(source.route, source.tier) for source in self._sources.values()}
+        while True:
+            try:
+                await ensure_work_consumers(self._connection, routes)
+                return
+            except LogError as error:
+                _log.warning("cannot make the work consumers", extra={"error": str(error)})
+                await asyncio.sleep(0.5)
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,87 @@
+"""Writes what happened into the log, and lets go of the work once the log has it."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+
+from waterclock.core.jetstream.frames import FrameWriter
+from waterclock.core.runtime.clock import now_us
+from waterclock.executor.classify import OutcomeEvent
+from waterclock.executor.running import InHand, Running
+from waterclock.proto import names
+from waterclock.proto.events import OutcomeRejected, RunStarted
+from waterclock.proto.work import WorkItem
+
+_SILENT_SECONDS = 0.010
+_REMEMBERED = 10_000
+
+LetGo = Callable[[Running], None]
+
+
+class Reporter:
+    def __init__(self, frames: FrameWriter, in_hand: InHand, *, executor_id: str, partitions: int) -> None:
+        self._frames = frames
+        self._in_hand = in_hand
+        self._executor_id = executor_id
+        self._partitions = partitions
+        self._silent: dict[tuple[str, int], Running] = {}
+        """Started, but too short a time ago to say so: most attempts end first, and their outcome says it too."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
+
+    def partition_of(self, run_id: str) -> int:
+        return names.partition_of(run_id, self._partitions)
+
+    def started(self, running: Running, *, at_once: bool = False) -> None:
+        if at_once:
+            self._say_started(running)
+            return
+        self._silent[running.item.run_id, running.item.attempt] = running
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._say_all_started)
+
+    def ended(self, running: Running, event: OutcomeEvent | OutcomeRejected, let_go: LetGo) -> None:
+        """`let_go` is called when the log has acknowledged the outcome."""
+        self._silent.pop((running.item.run_id, running.item.attempt), None)
+        acknowledged = self._frames.append(self.partition_of(event.run_id), event)
+        acknowledged.add_done_callback(partial(self._acknowledged, running, let_go))
+
+    def knows_end_of(self, item: WorkItem) -> bool:
+        """Whether the log has an outcome of this attempt from us, as far as we remember."""
+        return (item.run_id, item.attempt) in self._ended
+
+    def _acknowledged(self, running: Running, let_go: LetGo, future: "asyncio.Future[int]") -> None:
+        if future.cancelled() or future.exception() is not None:
+            return  # the delivery comes back to somebody, who will ask the owner
+        self._ended[running.item.run_id, running.item.attempt] = None
+        if len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)
+        self._in_hand.remove(running)
+        let_go(running)
+
+    def _say_all_started(self) -> None:
+        self._timer = None
+        long_ago = now_us() - int(_SILENT_SECONDS * 1_000_000)
+        for key, running in list(self._silent.items()):
+            assert running.attempt is not None
+            if running.attempt.started > long_ago:
+                break
+            del self._silent[key]
+            self._say_started(running)
+        if self._silent:
+            self._timer = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._say_all_started)
+
+    def _say_started(self, running: Running) -> None:
+        attempt = running.attempt
+        assert attempt is not None
+        self._frames.append(
+            self.partition_of(running.item.run_id),
+            RunStarted(
+                run_id=running.item.run_id,
+                at=attempt.started,
+                attempt=running.item.attempt,
+                executor_id=self._executor_id,
+                fencing_token=attempt.fencing_token,
+            ),
+        )

@@ -1,0 +1,95 @@
+"""What this executor has in hand: every attempt from its delivery to the acknowledgement of its outcome."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, assert_never
+
+from msgspec import Struct
+
+from waterclock.core.jetstream.delivery import Delivery
+from waterclock.executor import ending
+from waterclock.executor.attempt import Attempt
+from waterclock.proto.work import WorkItem
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """Why an attempt is stopped before its end."""
+
+    kind: Literal["cancelled", "timed_out", "handed_back"]
+    reason: str
+    grace: float = 0.0
+    """Seconds between TERM and KILL."""
+
+
+Interrupt = Callable[[Cause], object]
+
+
+class Running:
+    """One attempt in hand. Its lane's task owns it; others may only stop it or renew its delivery."""
+
+    __slots__ = ("_interrupt", "attempt", "cause", "cost", "delivery", "item")
+
+    def __init__(self, item: WorkItem, delivery: Delivery, cost: int) -> None:
+        self.item = item
+        self.delivery = delivery
+        self.cost = cost
+        self.attempt: Attempt | None = None
+        self.cause: Cause | None = None
+        self._interrupt: Interrupt | None = None
+
+    def stop(self, cause: Cause) -> None:
+        """The first cause names the end; a later one can only hurry it."""
+        if self.cause is None:
+            self.cause = cause
+        if self._interrupt is not None:
+            self._interrupt(cause)
+
+    @contextmanager
+    def interrupted_by(self, interrupt: Interrupt) -> Iterator[None]:
+        """While the block runs, stopping the attempt calls `interrupt`; at once if it was stopped before."""
+        self._interrupt = interrupt
+        if self.cause is not None:
+            interrupt(self.cause)
+        try:
+            yield
+        finally:
+            self._interrupt = None
+
+
+def ended_by(
+    cause: Cause, traces: ending.Traces = ending.NO_TRACES, error_message: str = ""
+) -> ending.Ending:
+    match cause.kind:
+        case "cancelled":
+            return ending.Cancelled(reason=cause.reason, traces=traces)
+        case "timed_out":
+            return ending.TimedOut(reason=cause.reason, error_message=error_message, traces=traces)
+        case "handed_back":
+            return ending.HandedBack(reason=cause.reason, traces=traces)
+        case _:
+            assert_never(cause.kind)
+
+
+class InHand:
+    """Everything held, by run and attempt: a next attempt may come while the last one's outcome is on its way."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, int], Running] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Running]:
+        return iter(list(self._held.values()))
+
+    def get(self, item: WorkItem) -> Running | None:
+        return self._held.get((item.run_id, item.attempt))
+
+    def of_run(self, run_id: str) -> list[Running]:
+        return [running for running in self._held.values() if running.item.run_id == run_id]
+
+    def add(self, running: Running) -> None:
+        self._held[running.item.run_id, running.item.attempt] = running
+
+    def remove(self, running: Running) -> None:
+        self._held.pop((running.item.run_id, running.item.attempt), None)

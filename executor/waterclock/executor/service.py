@@ -1,0 +1,174 @@
+"""The executor: lanes of slots, filled from the work queue, reporting to the log."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from msgspec import Struct
+
+from waterclock.core.jetstream.broadcast import Broadcast
+from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.frames import FrameWriter
+from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.jetstream.work_queue import Acks
+from waterclock.core.runtime.instance import instance_id
+from waterclock.core.runtime.service import StopSignal, ready
+from waterclock.core.runtime.settings import Settings, SettingsError
+from waterclock.core.store.embedded import EmbeddedStore
+from waterclock.executor.claims import Claims
+from waterclock.executor.keepalive import keep_alive
+from waterclock.executor.lane import Desk, Lane
+from waterclock.executor.loading import load_workers
+from waterclock.executor.membership import Membership
+from waterclock.executor.output import Outputs
+from waterclock.executor.performer.handler import HandlerPerformer
+from waterclock.executor.performer.performer import Performer
+from waterclock.executor.performer.process import ProcessPerformer
+from waterclock.executor.processes import Processes
+from waterclock.executor.puller import Puller, sources_of
+from waterclock.executor.reporter import Reporter
+from waterclock.executor.running import InHand
+from waterclock.executor.slots import Slots
+from waterclock.executor.stops import Stops
+from waterclock.executor.threads import Threads
+from waterclock.executor.worker import Worker
+from waterclock.proto import names
+from waterclock.proto.spec import Argv, Handler, Shell
+
+_log = logging.getLogger(__name__)
+
+_OUTPUT_LIMIT = 10 * 1024 * 1024
+_STOP_GRACE_SECONDS = 10.0
+
+
+async def run(settings: Settings, stop: StopSignal) -> None:
+    """Serve the queue's commands, programs and calls, and the handlers of the workers that were named."""
+    await Executor(settings, load_workers(settings.worker), processes=True).run(stop)
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """What one lane serves, and with what."""
+
+    routes: list[str]
+    tier: str
+    slots: int
+    performers: dict[type, Performer]
+
+
+class Executor:
+    """One process's share of the work. `processes`: whether it runs commands too, or only handlers."""
+
+    def __init__(self, settings: Settings, workers: Sequence[Worker], *, processes: bool) -> None:
+        if settings.nats_url is None:
+            raise SettingsError("nats_url", "a URL like nats://host:4222", "nothing", "executor")
+        self.executor_id = instance_id("executor")
+        self._url = settings.nats_url
+        self._settings = settings
+        self._workers = workers
+        self._runs_processes = processes
+
+    async def run(self, stop: StopSignal) -> None:
+        async with AsyncExitStack() as scope:
+            connection = await scope.enter_async_context(Connection.open(self._url, name=self.executor_id))
+            publisher = Publisher(connection)
+            frames = FrameWriter(publisher, writer=self.executor_id)
+            desk = self._desk(connection, frames)
+            await scope.enter_async_context(desk.stops.listening(connection, self.executor_id))
+            outputs = Outputs(
+                EmbeddedStore(connection, publisher, names.LOGS), Broadcast(connection), _OUTPUT_LIMIT
+            )
+            lines = [
+                await self._open_line(scope, connection, desk, line)
+                for line in await self._lines(scope, outputs)
+            ]
+            membership = self._membership(Bucket(connection, publisher, names.CONTROL), desk, lines)
+            async with _background(
+                keep_alive(desk.in_hand, desk.acks, every=self._settings.ack_wait_seconds * 0.3),
+                membership.beat_for_ever(),
+            ):
+                ready()
+                _log.info("taking work", extra={"executor": self.executor_id})
+                await stop.wait()
+                membership.state = "draining"
+                await asyncio.gather(*(puller.stop() for _, puller in lines))
+                await asyncio.gather(*(lane.drain(self._settings.grace_seconds) for lane, _ in lines))
+                await frames.close()
+            await membership.leave()
+
+    def _desk(self, connection: Connection, frames: FrameWriter) -> Desk:
+        in_hand = InHand()
+        partitions = self._settings.partitions
+        return Desk(
+            executor_id=self.executor_id,
+            in_hand=in_hand,
+            acks=Acks(connection),
+            reporter=Reporter(frames, in_hand, executor_id=self.executor_id, partitions=partitions),
+            claims=Claims(connection, executor_id=self.executor_id, partitions=partitions),
+            stops=Stops(in_hand, grace=_STOP_GRACE_SECONDS),
+            stop_grace=_STOP_GRACE_SECONDS,
+        )
+
+    async def _lines(self, scope: AsyncExitStack, outputs: Outputs) -> list[Line]:
+        settings = self._settings
+        lines = []
+        if self._runs_processes:
+            processes = await scope.enter_async_context(Processes.open())
+            performer = ProcessPerformer(processes, outputs)
+            lines.append(
+                Line(
+                    routes=[settings.queue],
+                    tier=settings.tier,
+                    slots=settings.slots,
+                    performers={Shell: performer, Argv: performer},
+                )
+            )
+        for worker in self._workers:
+            threads = Threads(worker.slots)
+            scope.callback(threads.close)
+            lines.append(
+                Line(
+                    routes=[names.route_of(worker.queue, name) for name in worker.handlers],
+                    tier=worker.tier,
+                    slots=worker.slots,
+                    performers={Handler: HandlerPerformer(worker.handlers, outputs, threads)},
+                )
+            )
+        return lines
+
+    async def _open_line(
+        self, scope: AsyncExitStack, connection: Connection, desk: Desk, line: Line
+    ) -> tuple[Lane, Puller]:
+        slots = Slots(line.slots)
+        lane = Lane(desk, slots, line.performers)
+        puller = Puller(connection, sources_of(line.routes, line.tier), slots, lane.take)
+        lane.on_room = puller.wake
+        scope.push_async_callback(lane.close)
+        await scope.enter_async_context(puller.pulling())
+        return lane, puller
+
+    def _membership(self, bucket: Bucket, desk: Desk, lines: Sequence[tuple[Lane, Puller]]) -> Membership:
+        queues = {worker.queue for worker in self._workers}
+        if self._runs_processes:
+            queues.add(self._settings.queue)
+        return Membership(
+            bucket,
+            desk.in_hand,
+            executor_id=self.executor_id,
+            tier=self._settings.tier if self._runs_processes else self._workers[0].tier,
+            queues=sorted(queues),
+            handlers=sorted(name for worker in self._workers for name in worker.handlers),
+            slots=sum(lane.slots.total for lane, _ in lines),
+            used=lambda: sum(lane.slots.used for lane, _ in lines),
+        )
+
+
+@asynccontextmanager
+async def _background(*work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Tasks that live as long as the scope; if one fails, so does the scope."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(each) for each in work]
+        yield
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,145 @@
+"""A stand-in for the scheduler: publishes work, reads what comes of it, answers claims."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import msgspec
+from nats.aio.msg import Msg
+
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.publisher import Message, Publisher
+from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.streams import Layout, ensure_streams
+from waterclock.proto import names
+from waterclock.proto.codec import decode_frame, encode
+from waterclock.proto.events import Outcome, OutcomeRejected, RunCancelled, RunEvent, RunStarted
+from waterclock.proto.spec import Handler, JobSpec, Task
+from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest, WorkItem
+
+PARTITIONS = 4
+PATIENCE = 20.0
+
+E = TypeVar("E", bound=RunEvent)
+
+
+class Owner:
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.publisher = Publisher(connection)
+        self.events: list[RunEvent] = []
+        self.claims: list[ClaimRequest] = []
+        self.verdict: Callable[[ClaimRequest], ClaimReply] = lambda _: ClaimReply(verdict="run")
+        self._changed = asyncio.Condition()
+        self._numbers = 0
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str) -> AsyncIterator["Owner"]:
+        async with Connection.open(url, name="owner") as connection:
+            await ensure_streams(connection, Layout(partitions=PARTITIONS))
+            owner = cls(connection)
+            await connection.nc.subscribe(names.claim_subject(), cb=owner._answer)
+            async with Pull.ordered(
+                connection, names.RUNS, [names.runs_subject()], after_sequence=0
+            ) as pull:
+                reading = asyncio.create_task(owner._read(pull))
+                try:
+                    yield owner
+                finally:
+                    reading.cancel()
+
+    def item(self, task: Task, *, run: dict[str, Any] | None = None, **spec: Any) -> WorkItem:
+        self._numbers += 1
+        now = time.time_ns() // 1000
+        fields: dict[str, Any] = {
+            "run_id": f"job{self._numbers}@now-{self._numbers}",
+            "version": 1,
+            "spec": JobSpec(name="a job", task=task, **spec),
+            "scheduled": now,
+            "due": now,
+            "queued": now,
+            **(run or {}),
+        }
+        return WorkItem(job_id=names.job_of(fields["run_id"]), **fields)
+
+    async def give(self, *items: WorkItem) -> None:
+        await self.publisher.publish_work([message(item) for item in items])
+
+    async def submit(self, task: Task, **kwargs: Any) -> WorkItem:
+        item = self.item(task, **kwargs)
+        await self.give(item)
+        return item
+
+    async def stop(self, run_id: str, *, to: str = "all", now: bool = False) -> None:
+        request = StopRequest(run_id=run_id, reason="cancelled by a test", now=now)
+        await self.connection.nc.publish(names.stop_subject(to), encode(request))
+
+    def of(self, item: WorkItem) -> list[RunEvent]:
+        return [event for event in self.events if event.run_id == item.run_id]
+
+    def ends_of(self, item: WorkItem) -> list[RunEvent]:
+        return [e for e in self.of(item) if isinstance(e, Outcome | RunCancelled | OutcomeRejected)]
+
+    async def end_of(self, item: WorkItem, kind: type[E]) -> E:
+        """Wait for the first outcome; it must be of this kind."""
+        await self.until(lambda: bool(self.ends_of(item)), f"an end of {item.run_id}")
+        end = self.ends_of(item)[0]
+        assert isinstance(end, kind), end
+        return end
+
+    async def start_of(self, item: WorkItem) -> RunStarted:
+        await self.until(
+            lambda: any(isinstance(e, RunStarted) for e in self.of(item)), f"a start of {item.run_id}"
+        )
+        return next(e for e in self.of(item) if isinstance(e, RunStarted))
+
+    async def until(self, condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+        """Wait until something holds of the events read so far."""
+        try:
+            async with asyncio.timeout(patience), self._changed:
+                await self._changed.wait_for(condition)
+        except TimeoutError:
+            raise AssertionError(f"no {what} within {patience:g} s; events: {self.events[-20:]}") from None
+
+    async def work_left(self) -> int:
+        info = await self.connection.api(f"STREAM.INFO.{names.WORK}")
+        return int(info["state"]["messages"])
+
+    async def _read(self, pull: Pull) -> None:
+        while True:
+            for delivery in await pull.next():
+                self.events.extend(decode_frame(delivery.data).events)
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def _answer(self, asked: Msg) -> None:
+        request = msgspec.json.decode(asked.data, type=ClaimRequest)
+        self.claims.append(request)
+        await asked.respond(encode(self.verdict(request)))
+
+
+def message(item: WorkItem) -> Message:
+    spec = item.spec
+    route = names.route_of(spec.queue, spec.task.handler if isinstance(spec.task, Handler) else None)
+    subject = names.work_subject(route, spec.tier, names.band_of(spec.priority), item.run_id, item.attempt)
+    return Message(
+        subject=subject,
+        data=encode(item),
+        headers={"Nats-Msg-Id": f"{item.run_id}/{item.attempt}/{item.queued}"},
+    )
+
+
+async def eventually(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> None:
+    """Poll a condition that nothing announces; it may be a coroutine function."""
+    deadline = time.monotonic() + patience
+    while True:
+        held = condition()
+        if asyncio.iscoroutine(held):
+            held = await held
+        if held:
+            return
+        assert time.monotonic() < deadline, f"not {what} within {patience:g} s"
+        await asyncio.sleep(0.02)

@@ -1,0 +1,51 @@
+"""Executors in this process, for tests that need no process of their own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from waterclock.core.runtime.service import StopSignal
+from waterclock.core.runtime.settings import Settings
+from waterclock.executor.service import Executor
+from waterclock.executor.worker import Worker
+from workshop.owner import PARTITIONS
+
+
+def settings_for(url: str, data: Path, **settings: Any) -> Settings:
+    chosen = {"nats_url": url, "data": data, "partitions": PARTITIONS, "grace_seconds": 5.0, **settings}
+    return Settings(**chosen)
+
+
+class Shop:
+    """A running executor."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.executor_id = executor.executor_id
+        self._stop = StopSignal()
+        self._running = asyncio.create_task(executor.run(self._stop))
+
+    async def close(self) -> None:
+        """Drain and end, as on SIGTERM."""
+        self._stop.set()
+        await self._running
+
+    async def cancel(self) -> None:
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
+
+@asynccontextmanager
+async def open_shop(
+    settings: Settings, workers: Sequence[Worker] = (), *, processes: bool = True
+) -> AsyncIterator[Shop]:
+    shop = Shop(Executor(settings, workers, processes=processes))
+    try:
+        yield shop
+    finally:
+        if not shop._running.done():
+            await shop.close()
+        else:
+            shop._running.result()
