@@ -101,8 +101,8 @@ class OutputLog:
     def _append(self, data: bytes) -> None:
         if data:
             self._parts.append(data)
+            self._outputs.publish(names.log_chunk_subject(self.run_id, self.attempt, self.size), data)
             self.size += len(data)
-            self._outputs.publish(names.log_subject(self.run_id), data)
 
 
 def _secret_values(spec: JobSpec) -> list[str]:
