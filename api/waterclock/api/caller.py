@@ -1,5 +1,7 @@
 """Who is asking, and how far they may go."""
 
+from typing import Any
+
 from msgspec import Struct
 
 from waterclock.api.errors import Forbidden
@@ -17,7 +19,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     def may(self, scope: Scope) -> bool:
         return scope == "open" or scope in self.scopes or "admin" in self.scopes
 
-    def must(self, method: "Method[object, object]") -> None:
+    def must(self, method: Method[Any, Any]) -> None:
         if not self.may(method.scope):
             raise Forbidden.because(f"{method.name} needs a token with the scope {method.scope}")
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -18,7 +17,7 @@ _NAMED = re.compile(r"^Object (?P<what>missing required|contains unknown) field 
 def decode(data: bytes, kind: type[Q]) -> Q:
     """A JSON document as a struct; an empty body is an empty object."""
     try:
-        return _decoder(kind).decode(data or b"{}")
+        return msgspec.json.decode(data or b"{}", type=kind)
     except (ValueError, RecursionError) as error:
         refuse(error)
 
@@ -33,11 +32,6 @@ def convert(fields: Mapping[str, Any], kind: type[Q], *, text: bool) -> Q:
 
 def refuse(error: Exception) -> NoReturn:
     raise _refusal(error) from None
-
-
-@cache
-def _decoder(kind: type[Q]) -> msgspec.json.Decoder[Q]:
-    return msgspec.json.Decoder(kind)
 
 
 def _refusal(error: Exception) -> Refused:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from waterclock.api.caller import Caller
 from waterclock.api.errors import Unavailable
 from waterclock.api.methods import handler_of, stream_of
+from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.core.jetstream.errors import LogFull, LogUnavailable
 from waterclock.proto.methods import Method
 
@@ -42,5 +43,9 @@ def _outages_as_refusals() -> "Iterator[None]":
         yield
     except LogUnavailable as error:
         raise Unavailable.because(f"the log cannot be reached: {error}", retry_after=_RETRY_AFTER) from error
+    except ReadModelsAway as error:
+        raise Unavailable.because(
+            f"the read models cannot be reached: {error}", retry_after=_RETRY_AFTER
+        ) from error
     except LogFull as error:
         raise Unavailable.because(f"the log is full: {error}", retry_after=30) from error

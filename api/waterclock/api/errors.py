@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from waterclock.proto.problem import Difference, FieldError, Problem
 
@@ -49,7 +49,7 @@ class Refused(WaterclockError):
         *,
         differences: Iterable[Difference] = (),
         retry_after: float | None = None,
-    ) -> Refused:
+    ) -> Self:
         return cls(
             Problem(
                 status=cls.status,
@@ -62,7 +62,7 @@ class Refused(WaterclockError):
         )
 
     @classmethod
-    def field(cls, name: str, reason: str) -> Refused:
+    def field(cls, name: str, reason: str) -> Self:
         return cls.because(f"{name}: {reason}" if name else reason, [FieldError(field=name, reason=reason)])
 
 

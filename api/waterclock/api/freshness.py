@@ -8,7 +8,6 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.reader import last_message
 from waterclock.proto import names
 
-_PATIENCE = 1.0
 _PAUSE = 0.01
 
 
@@ -16,19 +15,28 @@ class Freshness:
     def __init__(self, connection: Connection, pool: Pool) -> None:
         self._connection = connection
         self._pool = pool
+        self._written: dict[int, int] = {}
 
-    async def of_job(self, partition: int, version: int) -> bool:
-        """Whether a definition's version is in the read models, or came to be there."""
-        return await self._reached(names.JOBS, partition, version)
+    def wrote(self, partition: int, version: int) -> None:
+        """This process has accepted a definition."""
+        self._written[partition] = max(version, self._written.get(partition, 0))
 
-    async def of_runs(self, partition: int) -> bool:
+    async def of_own_definitions(self) -> None:
+        """Wait until the definitions accepted here are in the read models."""
+        for partition, version in list(self._written.items()):
+            if not await self._reached(names.JOBS, partition, version):
+                return
+            if self._written.get(partition) == version:
+                del self._written[partition]
+
+    async def of_runs(self, partition: int, patience: float = 0.3) -> bool:
         """Whether all that has happened to a partition's runs until now is in the read models."""
         newest = await last_message(self._connection, names.RUNS, names.runs_subject(partition))
-        return newest is None or await self._reached(names.RUNS, partition, newest.sequence)
+        return newest is None or await self._reached(names.RUNS, partition, newest.sequence, patience)
 
-    async def _reached(self, stream: str, partition: int, sequence: int) -> bool:
+    async def _reached(self, stream: str, partition: int, sequence: int, patience: float = 0.3) -> bool:
         pause = _PAUSE
-        deadline = asyncio.get_running_loop().time() + _PATIENCE
+        deadline = asyncio.get_running_loop().time() + patience
         while await runs.position(self._pool, stream, partition) < sequence:
             if asyncio.get_running_loop().time() + pause > deadline:
                 return False

@@ -7,7 +7,7 @@ comes alone, and those that arrive while a write is in flight share the next one
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -61,9 +61,11 @@ class _Envelope(Struct):
 
 
 class Intake:
-    def __init__(self, publisher: Publisher, partitions: int) -> None:
+    def __init__(self, publisher: Publisher, partitions: int, *, entered: Callable[[int, int], None]) -> None:
+        """`entered` hears the partition and version of everything that was written."""
         self._publisher = publisher
         self._partitions = partitions
+        self._entered = entered
         self._waiting: list[tuple[NewJob, asyncio.Future[Entered]]] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -129,14 +131,14 @@ class Intake:
 
     async def _send(self, letter: _Letter) -> list[Entered | LogError]:
         root = letter.job_ids[0].partition("~")[0]
+        partition = names.partition_of(root, self._partitions)
         try:
             version = await self._publisher.publish(
-                names.job_subject(names.partition_of(root, self._partitions), root),
-                letter.data,
-                ttl_seconds=letter.ttl,
+                names.job_subject(partition, root), letter.data, ttl_seconds=letter.ttl
             )
         except LogError as error:
             return [error] * len(letter.job_ids)
+        self._entered(partition, version)
         return [Entered(job_id=job_id, version=version) for job_id in letter.job_ids]
 
     async def _batch(self, jobs: list[NewJob]) -> list[Entered | LogError]:
@@ -152,7 +154,7 @@ class Intake:
                 return [error] * len(jobs)
             else:
                 first = last - len(jobs) + 1
-                return [Entered(job_id=job.job_id or "", version=first + i) for i, job in enumerate(jobs)]
+                return [self._now_in(job, first + i) for i, job in enumerate(jobs)]
         return list(await asyncio.gather(*(_or_error(self._create_named(job)) for job in jobs)))
 
     async def _create_named(self, job: NewJob) -> Entered:
@@ -161,7 +163,12 @@ class Intake:
         version = await self._publisher.publish(
             message.subject, message.data, expect=_NEW, ttl_seconds=_ttl([job.spec], now)
         )
-        return Entered(job_id=job.job_id or "", version=version)
+        return self._now_in(job, version)
+
+    def _now_in(self, job: NewJob, version: int) -> Entered:
+        job_id = job.job_id or ""
+        self._entered(names.partition_of(job_id, self._partitions), version)
+        return Entered(job_id=job_id, version=version)
 
     def _message(self, job: NewJob, now: Instant) -> Message:
         job_id = job.job_id or ""
@@ -232,14 +239,15 @@ def _groups(
 def _first_of_each(places: list[int], jobs: Sequence[NewJob]) -> tuple[list[int], list[int]]:
     """Where each id comes first, and where it comes again: an atomic write checks against the state before it."""
     seen: set[str | None] = set()
-    first, repeats = [], []
+    first: list[int] = []
+    repeats: list[int] = []
     for place in places:
         (repeats if jobs[place].job_id in seen else first).append(place)
         seen.add(jobs[place].job_id)
     return first, repeats
 
 
-async def _or_error(creation: "asyncio.Future[Entered] | object") -> Entered | LogError:
+async def _or_error(creation: Awaitable[Entered]) -> Entered | LogError:
     try:
         return await creation
     except LogError as error:

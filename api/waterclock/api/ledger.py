@@ -1,5 +1,6 @@
 """Definitions as they stand in `JOBS`: read from the leader, changed by compare-and-set."""
 
+import re
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -15,6 +16,8 @@ from waterclock.proto.codec import decode_job_frame, encode
 from waterclock.proto.events import JobEvent, JobFrame
 
 _ATTEMPTS = 5
+_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_~=-]{0,255}$")
+"""What may stand in a subject: ids users choose and ids we make."""
 
 
 class Definition(Struct, frozen=True, kw_only=True):
@@ -35,6 +38,8 @@ class Ledger:
         return names.partition_of(job_id, self._partitions)
 
     async def read(self, job_id: str) -> Definition | None:
+        if not _ID.match(job_id):
+            return None
         if stored := await self._last(job_id):
             return _definition(stored, job_id, stored.sequence)
         frame, tilde, _ = job_id.partition("~")

@@ -82,7 +82,11 @@ class _Endpoint:
             task.cancel()
 
     def figures(self) -> dict[str, int]:
-        return {"answered": self._answered, "refused": self._refused, "in_flight": _AT_ONCE - self._slots._value}
+        return {
+            "answered": self._answered,
+            "refused": self._refused,
+            "in_flight": _AT_ONCE - self._slots._value,
+        }
 
     async def _serve(self, request: Request) -> None:
         try:
@@ -112,6 +116,8 @@ class _Endpoint:
         self._refused += 1
         reason = " ".join((problem.detail or problem.title).split())
         try:
-            await request.respond_error(str(problem.status), reason.encode("ascii", "replace").decode(), _encode(problem))
+            await request.respond_error(
+                str(problem.status), reason.encode("ascii", "replace").decode(), _encode(problem)
+            )
         except (NatsError, ValueError) as error:
             log.warning("refusal not sent", extra={"method": self.method.name, "error": str(error)})

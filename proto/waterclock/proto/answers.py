@@ -62,7 +62,7 @@ class BatchResult(Struct, frozen=True, kw_only=True):
     status: JobState | int
     job_id: str | UnsetType = UNSET
     version: int | UnsetType = UNSET
-    next_run_at: datetime | None | UnsetType = UNSET
+    next_run_at: datetime | UnsetType | None = UNSET
     created: bool | UnsetType = UNSET
     title: str | UnsetType = UNSET
     detail: str | UnsetType = UNSET
@@ -176,11 +176,61 @@ class RunAccepted(Struct, frozen=True, kw_only=True):
     run_id: str
 
 
-class LogChunk(Struct, frozen=True, kw_only=True):
-    """A piece of a run's output. `offset` is the byte where it starts, so that a follower can go on after a break."""
+class DeadLetter(Struct, frozen=True, kw_only=True):
+    """A run out of attempts."""
+
+    run_id: str
+    job_id: str
+    status: RunState
+    reason: str | None
+    error_message: str | None
+    attempt_number: int
+    crash_count: int
+    executor_id: str | None
+    exit_code: int | None
+    log_url: str | None
+    scheduled_time: datetime
+    dead_time: datetime
+    queue: str | None
+    tier: str | None
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    id: str
+    reason: str
+
+
+class Redriven(Struct, frozen=True, kw_only=True):
+    """Runs that were asked to be tried again, and those that could not be."""
+
+    run_ids: list[str]
+    refused: list[Refusal] = []
+    more: bool = False
+    """There are more that match: ask again."""
+
+
+class Fire(Struct, frozen=True, kw_only=True):
+    time: str
+    """UTC."""
+    local: str
+    """The same instant on the schedule's wall clock, with its offset."""
+    note: Literal["dst_gap", "dst_overlap"] | None
+
+
+class Fires(Struct, frozen=True, kw_only=True):
+    fires: list[Fire]
+
+
+class LogChunk(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A piece of a run's output: of all its attempts, one after the other."""
 
     offset: int
+    """The byte where it starts."""
+    next: int
+    """The byte where it ends: where to go on from."""
     text: str
+    data: bytes | None = None
+    """The bytes themselves, where they are not text."""
     last: bool = False
     """Nothing follows: the run has ended and this was all."""
 
@@ -204,6 +254,10 @@ class Change(Struct, frozen=True, kw_only=True):
     actor: str | None = None
     final: bool = False
     """Nothing more can come of what was watched."""
+
+
+class Ids(Struct, frozen=True, kw_only=True):
+    ids: list[str]
 
 
 class Health(Struct, frozen=True, kw_only=True):

@@ -285,6 +285,8 @@ class Cursor(Struct, frozen=True, kw_only=True):
     """Every fire up to and including this instant is decided."""
     work: int = 0
     """The work of every run queued in frames up to this sequence of `RUNS` is published."""
+    index: int = 0
+    """The timing index holds nothing that a change in `JOBS` up to this sequence made void."""
 
 
 class Frame(Struct, frozen=True, kw_only=True):

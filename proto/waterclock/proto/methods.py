@@ -14,7 +14,7 @@ from msgspec import Struct
 from waterclock.proto import answers, queries
 from waterclock.proto.answers import Page
 from waterclock.proto.names import SERVICE_PREFIX
-from waterclock.proto.requests import JobRequest
+from waterclock.proto.requests import JobRequest, PreviewRequest
 
 Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
@@ -72,8 +72,12 @@ JOBS_BATCH = Method(
     "submit",
     Rest("POST", "/v1/jobs:batch", body="lines", answer="lines"),
 )
-JOBS_LIST = Method("jobs.list", "List jobs", queries.JobsQuery, Page[answers.Job], "read", Rest("GET", "/v1/jobs"))
-JOBS_GET = Method("jobs.get", "One job", queries.JobRef, answers.Job, "read", Rest("GET", "/v1/jobs/{job_id}"))
+JOBS_LIST = Method(
+    "jobs.list", "List jobs", queries.JobsQuery, Page[answers.Job], "read", Rest("GET", "/v1/jobs")
+)
+JOBS_GET = Method(
+    "jobs.get", "One job", queries.JobRef, answers.Job, "read", Rest("GET", "/v1/jobs/{job_id}")
+)
 JOBS_STATUS = Method(
     "jobs.status",
     "A job's state and its latest run",
@@ -81,6 +85,57 @@ JOBS_STATUS = Method(
     answers.JobStatus,
     "read",
     Rest("GET", "/v1/jobs/{job_id}/status"),
+)
+JOBS_UPDATE = Method(
+    "jobs.update",
+    "Change a job; what is not said stays",
+    queries.JobPatch,
+    answers.Job,
+    "submit",
+    Rest("PATCH", "/v1/jobs/{job_id}", also=("PUT",)),
+)
+JOBS_CANCEL = Method(
+    "jobs.cancel",
+    "Cancel a job's schedule and stop what runs",
+    queries.CancelJob,
+    answers.Job,
+    "operate",
+    Rest("DELETE", "/v1/jobs/{job_id}"),
+)
+JOBS_PAUSE = Method(
+    "jobs.pause", "Pause", queries.PauseJob, answers.Job, "operate", Rest("POST", "/v1/jobs/{job_id}/pause")
+)
+JOBS_RESUME = Method(
+    "jobs.resume",
+    "Resume",
+    queries.ResumeJob,
+    answers.Job,
+    "operate",
+    Rest("POST", "/v1/jobs/{job_id}/resume"),
+)
+JOBS_RUN_NOW = Method(
+    "jobs.run_now",
+    "Run a job now, beside its schedule",
+    queries.RunNow,
+    answers.RunAccepted,
+    "operate",
+    Rest("POST", "/v1/jobs/{job_id}/runNow", 202),
+)
+JOBS_NEXT = Method(
+    "jobs.next",
+    "When a job fires next",
+    queries.NextQuery,
+    answers.Fires,
+    "read",
+    Rest("GET", "/v1/jobs/{job_id}/next"),
+)
+SCHEDULES_PREVIEW = Method(
+    "schedules.preview",
+    "When a schedule would fire",
+    PreviewRequest,
+    answers.Fires,
+    "read",
+    Rest("POST", "/v1/schedules/preview"),
 )
 RUNS_LIST = Method(
     "runs.list",
@@ -90,7 +145,9 @@ RUNS_LIST = Method(
     "read",
     Rest("GET", "/v1/jobs/{job_id}/runs", answer="array"),
 )
-RUNS_GET = Method("runs.get", "One run", queries.RunRef, answers.Run, "read", Rest("GET", "/v1/runs/{run_id}"))
+RUNS_GET = Method(
+    "runs.get", "One run", queries.RunRef, answers.Run, "read", Rest("GET", "/v1/runs/{run_id}")
+)
 RUNS_LOG = Method(
     "runs.log",
     "A run's output, followed to its end if asked",
@@ -99,6 +156,38 @@ RUNS_LOG = Method(
     "read",
     Rest("GET", "/v1/runs/{run_id}/log", answer="text"),
     streaming=True,
+)
+RUNS_CANCEL = Method(
+    "runs.cancel",
+    "Stop a run",
+    queries.CancelRun,
+    answers.Run,
+    "operate",
+    Rest("POST", "/v1/runs/{run_id}/cancel"),
+)
+RUNS_RETRY = Method(
+    "runs.retry",
+    "Try a run that ended badly again",
+    queries.RetryRun,
+    answers.Run,
+    "operate",
+    Rest("POST", "/v1/runs/{run_id}/retry"),
+)
+DEAD_LETTERS_LIST = Method(
+    "dead_letters.list",
+    "Runs out of attempts",
+    queries.DeadLettersQuery,
+    Page[answers.DeadLetter],
+    "read",
+    Rest("GET", "/v1/dead-letters"),
+)
+DEAD_LETTERS_REDRIVE = Method(
+    "dead_letters.redrive",
+    "Try dead letters again",
+    queries.Redrive,
+    answers.Redriven,
+    "operate",
+    Rest("POST", "/v1/dead-letters/redrive"),
 )
 EVENTS_WATCH = Method(
     "events.watch",
@@ -109,5 +198,8 @@ EVENTS_WATCH = Method(
     Rest("GET", "/v1/events", answer="events"),
     streaming=True,
 )
+IDS_FIND = Method("ids.find", "What a shortened id stands for", queries.IdQuery, answers.Ids, "read")
 
-METHODS: tuple[Method[Any, Any], ...] = tuple(row for row in list(globals().values()) if isinstance(row, Method))
+METHODS: tuple[Method[Any, Any], ...] = tuple(
+    row for row in list(globals().values()) if isinstance(row, Method)
+)

@@ -55,8 +55,9 @@ def lease_subject(partition: int | str = "*") -> str:
     return f"wc.lease.{partition}"
 
 
-def work_subject(route: str, tier: str, band: int, run_id: str, attempt: int) -> str:
-    return f"wc.work.{route}.{tier}.{band}.{run_id}.{attempt}"
+def work_subject(route: str, tier: str, band: int, run_id: str, queued: int) -> str:
+    """One subject for each time an attempt is queued, so that the queue can refuse the same one twice."""
+    return f"wc.work.{route}.{tier}.{band}.{run_id}.{queued}"
 
 
 def work_filter(route: str, tier: str, band: int) -> str:

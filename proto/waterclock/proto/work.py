@@ -31,6 +31,8 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
 
     run_id: str
     attempt: int
+    queued: Instant
+    """The work item's: an attempt that was handed back is queued again under the same number."""
     executor_id: str
     delivered: int = 1
 

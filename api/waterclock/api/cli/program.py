@@ -59,7 +59,9 @@ program = typer.Typer(
 
 @program.callback()
 def _root(
-    data: Annotated[str | None, typer.Option(help="Where `waterclock up` keeps its data.", metavar="DIR")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Where `waterclock up` keeps its data.", metavar="DIR")
+    ] = None,
 ) -> None:
     if data:
         os.environ["WATERCLOCK_DATA"] = data

@@ -1,6 +1,6 @@
-"""The same calls without an event loop, over a plain socket: what a command line needs, in a tenth of the start-up time.
+"""The same calls without an event loop, over a plain socket: a command line has no time to import one.
 
-Speaks as much of the NATS client protocol as a caller must: one connection, one inbox, requests and streams of answers.
+Speaks as much of the NATS client protocol as a caller must: one connection, one inbox, requests and streams.
 """
 
 import json
@@ -127,7 +127,9 @@ class _Link:
         lines = f"Authorization: {authorization}\r\n" if authorization else ""
         head = f"NATS/1.0\r\n{lines}\r\n".encode()
         size = len(head) + len(data)
-        self._socket.sendall(b"HPUB %b %b %d %d\r\n%b%b\r\n" % (subject.encode(), reply.encode(), len(head), size, head, data))
+        self._socket.sendall(
+            b"HPUB %b %b %d %d\r\n%b%b\r\n" % (subject.encode(), reply.encode(), len(head), size, head, data)
+        )
         return reply
 
     def next(self, inbox: str, timeout: float) -> _Message:
@@ -146,7 +148,9 @@ class _Link:
         if info.get("tls_required"):
             import ssl
 
-            self._socket = ssl.create_default_context().wrap_socket(self._socket, server_hostname=self._server.hostname)
+            self._socket = ssl.create_default_context().wrap_socket(
+                self._socket, server_hostname=self._server.hostname
+            )
         options = {
             "verbose": False,
             "pedantic": False,
@@ -205,7 +209,9 @@ def _dial(urls: str) -> tuple[socket.socket, SplitResult]:
     for url in urls.split(","):
         server = urlsplit(url.strip() if "://" in url else f"nats://{url.strip()}")
         try:
-            return socket.create_connection((server.hostname or "127.0.0.1", server.port or 4222), _CONNECT), server
+            return socket.create_connection(
+                (server.hostname or "127.0.0.1", server.port or 4222), _CONNECT
+            ), server
         except OSError as error:
             failure = error
     raise failure

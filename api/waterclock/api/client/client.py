@@ -1,9 +1,9 @@
 """The Python client: typed calls over NATS, with the service's own errors.
 
-    async with Client.connect() as clock:
-        job = await clock.jobs.create(name="nightly", cron="0 3 * * *", command=["./backup.sh"])
-        async for change in clock.runs.watch(job.job_id):
-            print(change.run_id, change.status)
+async with Client.connect() as clock:
+    job = await clock.jobs.create(name="nightly", cron="0 3 * * *", command=["./backup.sh"])
+    async for change in clock.runs.watch(job.job_id):
+        print(change.run_id, change.status)
 """
 
 import os
@@ -50,7 +50,9 @@ class Client:
             directory = Path(data or environ.get("WATERCLOCK_DATA") or DATA)
             found = read_connection(directory)
             if found is None:
-                raise Unreachable(f"no {directory / 'connection.json'}: start `waterclock up`, or say --data DIR")
+                raise Unreachable(
+                    f"no {directory / 'connection.json'}: start `waterclock up`, or say --data DIR"
+                )
             url, token = found.nats, token or found.token
         async with Wire.open(url, token=token, timeout=timeout, patience=patience) as wire:
             yield cls(wire)

@@ -32,7 +32,9 @@ class Jobs:
         results: list[answers.BatchResult] = []
         lines = [msgspec.Raw(msgspec.json.encode(job)) for job in jobs]
         for start in range(0, len(lines), _BATCH):
-            chunk = await self._wire.call(methods.JOBS_BATCH, queries.JobBatch(jobs=lines[start : start + _BATCH]))
+            chunk = await self._wire.call(
+                methods.JOBS_BATCH, queries.JobBatch(jobs=lines[start : start + _BATCH])
+            )
             results += [msgspec.structs.replace(result, line=start + result.line) for result in chunk]
         return results
 
@@ -44,7 +46,9 @@ class Jobs:
 
     async def list(self, **filters: Any) -> answers.Page[answers.Job]:
         """One page; `cursor=page.next_cursor` gives the next."""
-        return await self._wire.call(methods.JOBS_LIST, decoding.convert(filters, queries.JobsQuery, text=False))
+        return await self._wire.call(
+            methods.JOBS_LIST, decoding.convert(filters, queries.JobsQuery, text=False)
+        )
 
     async def all(self, **filters: Any) -> AsyncIterator[answers.Job]:
         """Every job that matches, page by page."""

@@ -1,5 +1,6 @@
 """`clock.runs`: what jobs did and are doing."""
 
+from codecs import getincrementaldecoder
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
@@ -24,18 +25,21 @@ class Runs:
     async def log(self, run_id: str, *, follow: bool = False) -> AsyncIterator[str]:
         """The run's output in pieces; `follow` stays until the run has ended, across broken connections."""
         offset, last = 0, False
+        decoder = getincrementaldecoder("utf-8")(errors="replace")
 
         def asked() -> queries.LogQuery:
             return queries.LogQuery(run_id=run_id, follow=follow, offset=offset, stay_seconds=STAY)
 
         while not last:
             async for chunk in self._wire.follow(methods.RUNS_LOG, asked):
-                offset, last = chunk.offset + len(chunk.text.encode()), chunk.last
-                if chunk.text:
-                    yield chunk.text
+                offset, last = chunk.next, chunk.last
+                if text := decoder.decode(chunk.text.encode() if chunk.data is None else chunk.data):
+                    yield text
             last = last or not follow
 
-    async def watch(self, job_or_run_id: str, *, since: datetime | None = None) -> AsyncIterator[answers.Change]:
+    async def watch(
+        self, job_or_run_id: str, *, since: datetime | None = None
+    ) -> AsyncIterator[answers.Change]:
         """Changes of a job's runs, or of one run, as they happen; ends when nothing more can come.
 
         `since` starts in the past. A broken connection is mended and nothing is left out or repeated.

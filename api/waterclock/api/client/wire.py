@@ -123,5 +123,3 @@ def _answer(message: Msg, kind: type[A]) -> A:
     if ERROR_CODE in headers:
         raise refusal(msgspec.json.decode(message.data, type=Problem))
     return msgspec.json.decode(message.data, type=kind)
-
-

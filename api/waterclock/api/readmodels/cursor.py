@@ -18,4 +18,6 @@ def read(cursor: str, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=kind)
     except (ValueError, msgspec.MsgspecError):
-        raise Invalid.field("cursor", "not one of ours; take it from next_cursor of the page before") from None
+        raise Invalid.field(
+            "cursor", "not one of ours; take it from next_cursor of the page before"
+        ) from None

@@ -18,10 +18,9 @@ _ORDERS = {
     "created_at": ("d.created_at", "ASC", "timestamptz"),
     "-updated_at": ("d.updated_at", "DESC", "timestamptz"),
     "name": ("d.name", "ASC", "text"),
-    "next_run_at": ("coalesce(c.next_run_at, '9999-12-31Z')", "ASC", "timestamptz"),
+    "next_run_at": ("coalesce(s.next_run_at, '9999-12-31Z')", "ASC", "timestamptz"),
 }
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
-_LIKE = str.maketrans({"%": r"\%", "_": r"\_", "\\": r"\\"})
 
 
 class JobRow(Struct, frozen=True, kw_only=True):
@@ -36,7 +35,9 @@ class JobRow(Struct, frozen=True, kw_only=True):
     last_run: Run | None
 
 
-async def page(pool: Pool, namespace: str, query: JobsQuery, *, workflows: bool | None) -> tuple[list[JobRow], str | None]:
+async def page(
+    pool: Pool, namespace: str, query: JobsQuery, *, workflows: bool | None
+) -> tuple[list[JobRow], str | None]:
     """The rows of a page, and the cursor of the next one if there is one."""
     column, direction, kind = _ORDERS[query.sort]
     compare = "<" if direction == "DESC" else ">"
@@ -58,7 +59,7 @@ async def page(pool: Pool, namespace: str, query: JobsQuery, *, workflows: bool 
         query.name,
         query.queue,
         query.schedule_type,
-        f"%{query.q.translate(_LIKE)}%" if query.q else None,
+        statements.containing(query.q),
         query.created_after,
         query.created_before,
         workflows,

@@ -1,4 +1,4 @@
-"""The connection to the read models. They may be away at any time: that is an outage of listings, not of the service."""
+"""The connection to the read models. They may be away at any time: an outage of listings, not of the service."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -3,6 +3,7 @@
 from datetime import datetime
 
 import msgspec
+from msgspec import Struct
 
 from waterclock.api.readmodels import cursor, statements
 from waterclock.api.readmodels.pool import Pool
@@ -48,3 +49,19 @@ async def position(pool: Pool, stream: str, partition: int) -> int:
     """How far a partition of a stream is folded in."""
     row = await pool.fetch_one(_SQL["position"], stream, partition)
     return 0 if row is None else int(row["position"])
+
+
+class Redrivable(Struct, frozen=True, kw_only=True):
+    """A run that ended badly, with what its next attempt needs."""
+
+    run_id: str
+    version: int | None
+    scheduled_time: datetime
+    attempt_number: int
+    workflow_run_id: str | None
+    epoch: int | None
+
+
+async def redrivable(pool: Pool, namespace: str, run_ids: list[str]) -> list[Redrivable]:
+    """Those of these runs that can be tried again."""
+    return [Redrivable(**row) for row in await pool.fetch(_SQL["redrivable"], namespace, run_ids)]

@@ -36,11 +36,17 @@ def on_framework_error(request: AnyRequest, error: HTTPException) -> Response[by
     status = HTTPStatus(error.status_code)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return on_anything(request, error)
-    detail = f"there is nothing at {request.scope['path']}" if status == HTTPStatus.NOT_FOUND else error.detail
+    detail = (
+        f"there is nothing at {request.scope['path']}" if status == HTTPStatus.NOT_FOUND else error.detail
+    )
     return respond(Problem(status=status, title=status.phrase, detail=detail), error.headers)
 
 
 def on_anything(request: AnyRequest, error: Exception) -> Response[bytes]:
-    log.error("request failed", exc_info=error, extra={"verb": request.scope["method"], "path": request.scope["path"]})
+    log.error(
+        "request failed",
+        exc_info=error,
+        extra={"verb": request.scope["method"], "path": request.scope["path"]},
+    )
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     return respond(Problem(status=status, title=status.phrase, detail="this is a bug; the log has its trace"))

@@ -1,4 +1,4 @@
-"""An HTTP request as a method's request struct: path, then query or body, then the two headers that stand for fields."""
+"""An HTTP request as a method's request struct: from path, query or body, and two headers that stand for fields."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -73,7 +73,9 @@ def _version(tag: str) -> int | None:
         return None
     digits = tag.strip().removeprefix("W/").strip('"')
     if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
-        raise VersionMismatch.because(f"If-Match: {tag} is no version of anything; versions are whole numbers")
+        raise VersionMismatch.because(
+            f"If-Match: {tag} is no version of anything; versions are whole numbers"
+        )
     return int(digits)
 
 

@@ -18,7 +18,10 @@ _BODY_LIMITS = {"json": 4 << 20, "lines": 64 << 20, "bytes": 4 << 30}
 
 def build(app: Application) -> Litestar:
     return Litestar(
-        route_handlers=[*(_route(app, method, method.rest) for method in METHODS if method.rest), *pages(app)],
+        route_handlers=[
+            *(_route(app, method, method.rest) for method in METHODS if method.rest),
+            *pages(app),
+        ],
         exception_handlers={
             Refused: problems.on_refused,
             HTTPException: problems.on_framework_error,

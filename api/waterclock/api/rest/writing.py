@@ -52,7 +52,7 @@ async def stream(method: Method[Any, Any], rest: Rest, answers: AsyncIterator[An
 
 
 def _text(chunk: LogChunk) -> bytes:
-    return chunk.text.encode()
+    return chunk.text.encode() if chunk.data is None else chunk.data
 
 
 def _event(answer: Any) -> bytes:

@@ -1,28 +1,35 @@
 """Commands that look: jobs, job, runs, run, logs."""
 
-import sys
 from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from waterclock.api.cli import words
+from waterclock.api.cli.following import print_log
 from waterclock.api.cli.options import Data, Json, Limit
 from waterclock.api.cli.printing import note, print_json
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.cli.tables import facts, table
-from waterclock.api.client.blocking import STAY
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import Job, Page, Run
 
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, or the beginning of it.", show_default=False)]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of it.", show_default=False)]
+JobId = Annotated[
+    str, typer.Argument(metavar="JOB", help="A job's id, or the beginning of it.", show_default=False)
+]
+RunId = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of it.", show_default=False)
+]
 
 
 def jobs(
     status: Annotated[str | None, typer.Option(help="SCHEDULED, PAUSED, CANCELLED or COMPLETED.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="key=value or key; may be repeated.", metavar="K=V")] = None,
-    q: Annotated[str | None, typer.Option("--search", "-q", help="Text in id, name, labels or command.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="key=value or key; may be repeated.", metavar="K=V")
+    ] = None,
+    q: Annotated[
+        str | None, typer.Option("--search", "-q", help="Text in id, name, labels or command.")
+    ] = None,
     limit: Limit = 50,
     cursor: Annotated[str | None, typer.Option(help="Go on after a page.", metavar="CURSOR")] = None,
     json: Json = False,
@@ -89,15 +96,10 @@ def logs(
 ) -> None:
     """Print a run's output."""
     with connected(data) as wire:
-        full = with_run(wire, run_id, lambda id: wire.call(methods.RUNS_GET, queries.RunRef(run_id=id))).run_id
-        offset, last = 0, False
-        while not last:
-            asked = lambda: queries.LogQuery(run_id=full, follow=follow, offset=offset, stay_seconds=STAY)  # noqa: E731
-            for chunk in wire.follow(methods.RUNS_LOG, asked):
-                offset, last = chunk.offset + len(chunk.text.encode()), chunk.last
-                sys.stdout.write(chunk.text)
-                sys.stdout.flush()
-            last = last or not follow
+        full = with_run(
+            wire, run_id, lambda id: wire.call(methods.RUNS_GET, queries.RunRef(run_id=id))
+        ).run_id
+        print_log(wire, full, follow=follow)
 
 
 def _status(text: str | None) -> Any:
@@ -138,7 +140,10 @@ def _job_facts(job: Job) -> list[tuple[str, str]]:
         ("note", job.note),
         ("schedule", words.schedule(job)),
         ("runs", words.task(job.task)),
-        ("next run", f"{words.stamp(job.next_run_at)} ({words.ago(job.next_run_at)})" if job.next_run_at else ""),
+        (
+            "next run",
+            f"{words.stamp(job.next_run_at)} ({words.ago(job.next_run_at)})" if job.next_run_at else "",
+        ),
         ("last run", f"{job.last_run.run_id} {job.last_run.status}" if job.last_run else ""),
         ("labels", " ".join(f"{key}={value}" for key, value in job.labels.items())),
         ("queue", f"{job.queue}, {job.tier}, priority {job.priority}"),

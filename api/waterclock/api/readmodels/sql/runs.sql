@@ -23,3 +23,10 @@ LIMIT 3;
 -- name: position
 -- How far a partition of a stream is folded in.
 SELECT position FROM waterclock.projection_state WHERE stream = $1 AND partition = $2;
+
+-- name: redrivable
+-- What another attempt of runs that ended badly needs to know.
+SELECT run_id, version, scheduled_time, attempt_number, workflow_run_id, epoch
+FROM waterclock.job_runs
+WHERE namespace = $1 AND run_id = ANY ($2::text[])
+  AND status IN ('FAILED', 'TIMED_OUT', 'CANCELLED', 'SKIPPED', 'MISSED');

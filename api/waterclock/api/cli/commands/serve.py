@@ -1,0 +1,157 @@
+"""Commands that run the system: up, and each component by itself."""
+
+from typing import Annotated
+
+import typer
+
+from waterclock.api.cli.options import Data
+
+Worker = Annotated[
+    list[str] | None, typer.Option(help="Add a user's handlers; may be repeated.", metavar="MODULE:NAME")
+]
+Port = Annotated[
+    str | None, typer.Option(help="Port of the REST interface; 0 means any free one.", metavar="N")
+]
+Host = Annotated[str | None, typer.Option(help="Address to listen on.", metavar="ADDRESS")]
+NatsUrl = Annotated[
+    str | None, typer.Option(help="An existing JetStream; nothing is embedded.", metavar="URL")
+]
+DatabaseUrl = Annotated[
+    str | None, typer.Option(help="An existing Postgres; nothing is embedded.", metavar="URL")
+]
+MetricsPort = Annotated[str | None, typer.Option(help="Serve Prometheus metrics on this port.", metavar="N")]
+LogFormat = Annotated[str | None, typer.Option(help="auto, human or json.", metavar="F")]
+
+
+def up(
+    data: Data = None,
+    port: Port = None,
+    host: Host = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Submit a few jobs to look at.")] = False,
+    schedulers: Annotated[str | None, typer.Option(help="How many schedulers.", metavar="N")] = None,
+    executors: Annotated[str | None, typer.Option(help="How many executors.", metavar="N")] = None,
+    worker: Worker = None,
+    nats_url: NatsUrl = None,
+    database_url: DatabaseUrl = None,
+    log_format: LogFormat = None,
+) -> int:
+    """Start everything in one terminal: servers, scheduler, executor, projector and api.
+
+    Prints `ready: URL` when work is accepted. Data survive a restart. Ctrl-C drains and stops.
+    """
+    import uvloop
+
+    from waterclock.api.up import up as run_all
+    from waterclock.core.runtime.settings import load
+
+    settings = load(
+        {
+            "data": data,
+            "port": port,
+            "host": host,
+            "schedulers": schedulers,
+            "executors": executors,
+            "worker": worker or None,
+            "nats_url": nats_url,
+            "database_url": database_url,
+            "log_format": log_format,
+        }
+    )
+    return uvloop.run(run_all(settings, demo=demo))
+
+
+def scheduler(
+    data: Data = None,
+    nats_url: NatsUrl = None,
+    metrics_port: MetricsPort = None,
+    log_format: LogFormat = None,
+) -> int:
+    """Run one scheduler against existing servers."""
+    return _component(
+        "scheduler", data=data, nats_url=nats_url, metrics_port=metrics_port, log_format=log_format
+    )
+
+
+def executor(
+    data: Data = None,
+    tier: Annotated[
+        str | None, typer.Option(help="The heaviest work taken: light, medium, heavy.", metavar="T")
+    ] = None,
+    slots: Annotated[str | None, typer.Option(help="Attempts run at once.", metavar="N")] = None,
+    queue: Annotated[str | None, typer.Option(help="The queue to take work from.", metavar="Q")] = None,
+    worker: Worker = None,
+    nats_url: NatsUrl = None,
+    metrics_port: MetricsPort = None,
+    log_format: LogFormat = None,
+) -> int:
+    """Run one executor against existing servers."""
+    return _component(
+        "executor",
+        data=data,
+        tier=tier,
+        slots=slots,
+        queue=queue,
+        worker=worker or None,
+        nats_url=nats_url,
+        metrics_port=metrics_port,
+        log_format=log_format,
+    )
+
+
+def api(
+    data: Data = None,
+    port: Port = None,
+    host: Host = None,
+    nats_url: NatsUrl = None,
+    database_url: DatabaseUrl = None,
+    log_format: LogFormat = None,
+) -> int:
+    """Run one api against existing servers."""
+    return _component(
+        "api",
+        data=data,
+        port=port,
+        host=host,
+        nats_url=nats_url,
+        database_url=database_url,
+        log_format=log_format,
+    )
+
+
+projector = typer.Typer(
+    help="Run one projector against existing servers, or rebuild the read models.",
+    invoke_without_command=True,
+    add_completion=False,
+)
+
+
+@projector.callback()
+def _projector(
+    context: typer.Context,
+    data: Data = None,
+    nats_url: NatsUrl = None,
+    database_url: DatabaseUrl = None,
+    metrics_port: MetricsPort = None,
+    log_format: LogFormat = None,
+) -> int | None:
+    if context.invoked_subcommand is not None:
+        return None
+    return _component(
+        "projector",
+        data=data,
+        nats_url=nats_url,
+        database_url=database_url,
+        metrics_port=metrics_port,
+        log_format=log_format,
+    )
+
+
+def _component(name: str, **flags: object) -> int:
+    from importlib import import_module
+
+    from waterclock.core.runtime.connection_file import resolved
+    from waterclock.core.runtime.service import run_service
+    from waterclock.core.runtime.settings import load
+
+    settings = resolved(load(flags))
+    return run_service(name, import_module(f"waterclock.{name}.service").run, settings)

@@ -1,0 +1,17 @@
+"""The functions that answer the method table. Importing this package registers all of them."""
+
+from waterclock.api.methods import accept, control, dead_letters, events, jobs, logs, runs, schedules
+from waterclock.api.registry import handler_of, stream_of
+
+__all__ = [
+    "accept",
+    "control",
+    "dead_letters",
+    "events",
+    "handler_of",
+    "jobs",
+    "logs",
+    "runs",
+    "schedules",
+    "stream_of",
+]

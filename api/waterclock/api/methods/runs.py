@@ -1,0 +1,43 @@
+"""Looking at runs."""
+
+from waterclock.api.application import Application
+from waterclock.api.caller import Caller
+from waterclock.api.errors import NotFound
+from waterclock.api.methods.jobs import no_such_job
+from waterclock.api.readmodels import jobs, runs
+from waterclock.api.registry import handles
+from waterclock.proto import methods
+from waterclock.proto.answers import Page, Run
+from waterclock.proto.queries import RunRef, RunsQuery
+
+_PATIENCE = 1.0
+
+
+@handles(methods.RUNS_LIST)
+async def list_runs(app: Application, request: RunsQuery, caller: Caller) -> Page[Run]:
+    await app.freshness.of_runs(app.partition_of(request.job_id))
+    page = await runs.page(app.pool, caller.namespace, request)
+    if not page.items and not await _exists(app, request.job_id, caller):
+        raise no_such_job(request.job_id)
+    return page
+
+
+@handles(methods.RUNS_GET)
+async def get(app: Application, request: RunRef, caller: Caller) -> Run:
+    return await find(app, request.run_id, caller)
+
+
+async def find(app: Application, run_id: str, caller: Caller) -> Run:
+    """The run as it is now; a run of another namespace does not exist."""
+    await app.freshness.of_runs(app.partition_of(run_id), patience=_PATIENCE)
+    run = await runs.one(app.pool, caller.namespace, run_id)
+    if run is None:
+        raise NotFound.because(f"there is no run {run_id}")
+    return run
+
+
+async def _exists(app: Application, job_id: str, caller: Caller) -> bool:
+    definition = await app.ledger.read(job_id)
+    if definition is not None:
+        return definition.job.spec.namespace == caller.namespace
+    return await jobs.one(app.pool, caller.namespace, job_id) is not None
