@@ -97,7 +97,7 @@ def test_secrets_are_for_their_owner_only(tmp_path: Path) -> None:
             assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
-async def test_a_server_that_refuses_root_may_read_what_root_can_and_write_nothing_more(
+async def test_a_server_that_refuses_root_reaches_what_root_can(
     tmp_path: Path,
 ) -> None:
     closed = tmp_path / "closed"

@@ -149,7 +149,7 @@ async def test_an_embedded_server_is_a_child_like_the_others(tmp_path: Path) -> 
 
 
 ORPHANS = """
-import asyncio, sys
+import asyncio, sys, uvloop
 from pathlib import Path
 from waterclock.core.runtime.data_lock import locked
 from waterclock.core.runtime.embedded_nats import EmbeddedNats
@@ -170,7 +170,7 @@ async def main(lock):
         await asyncio.Event().wait()
 
 with locked(data) as lock:
-    asyncio.run(main(lock))
+    uvloop.run(main(lock))
 """
 
 

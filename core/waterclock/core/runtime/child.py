@@ -14,7 +14,7 @@ from waterclock.core.runtime.program import Launched, Program
 
 WRONG_USAGE = 2
 
-_EARLY_ENDS = 5
+_EARLY_ENDS = 3
 """So many ends before it was ever ready mean that it never will be."""
 
 _KILLED_WITHIN = 10.0

@@ -15,6 +15,7 @@ _SECBIT_NO_SETUID_FIXUP = 1 << 2
 _PR_CAP_AMBIENT = 47
 _PR_CAP_AMBIENT_RAISE = 2
 _CAPABILITY_VERSION_3 = 0x20080522
+_CAP_DAC_OVERRIDE = 1
 _CAP_DAC_READ_SEARCH = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -45,7 +46,7 @@ def hand_over(path: Path, identity: Identity | None) -> None:
 
 
 def become(identity: Identity) -> None:
-    """Turn this (just forked) process into `identity`, still able to read and traverse what root can.
+    """Turn this (just forked) process into `identity`, still able to reach what root can.
 
     The clone, the virtual environment and the data may lie below a directory closed to others, such as /root.
     Keeping one capability across exec opens them to this process alone; a wider mode would open them to all.
@@ -58,8 +59,13 @@ def become(identity: Identity) -> None:
     # Without the fix-up the change of user keeps capabilities, and access(2), which initdb asks, heeds them.
     _libc.prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP, 0, 0, 0)
     os.setuid(identity.uid)
-    bit = 1 << _CAP_DAC_READ_SEARCH
+    # The first lets it read, no more; but containers commonly withhold that one.
+    _ = _keep_only(_CAP_DAC_READ_SEARCH) or _keep_only(_CAP_DAC_OVERRIDE)
+
+
+def _keep_only(capability: int) -> bool:
+    bit = 1 << capability
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     effective_permitted_inheritable = (ctypes.c_uint32 * 6)(bit, bit, bit, 0, 0, 0)
-    _libc.capset(header, effective_permitted_inheritable)
-    _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_DAC_READ_SEARCH, 0, 0)
+    kept: int = _libc.capset(header, effective_permitted_inheritable)
+    return kept == 0 and _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, capability, 0, 0) == 0

@@ -46,7 +46,7 @@ class Process:
     async def wait(self) -> int:
         if self.alive and _LINUX:
             await self._ended()
-        # Elsewhere than on Linux nothing tells us, so ask.
+        # Where the kernel does not tell us, ask.
         while (code := self.exit_code) is None:
             await asyncio.sleep(_POLL)
         return code
@@ -54,7 +54,10 @@ class Process:
     async def _ended(self) -> None:
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        descriptor = os.pidfd_open(self.pid)
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except OSError:
+            return
         loop.add_reader(descriptor, ended.set)
         try:
             await ended.wait()
