@@ -30,7 +30,8 @@ NICKNAMES = {
 MAX_LENGTH = 256
 
 _WEEKDAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
-_PLAIN = re.compile(r"(?P<star>\*|\?)(/(?P<each>\d+))?|(?P<low>\w+)(-(?P<high>\w+))?(/(?P<step>\d+))?")
+_VALUE = r"\d{1,2}|[a-z]{3}"
+_PLAIN = re.compile(rf"\*(/\d+)?|\?|(?P<low>{_VALUE})(-(?P<high>{_VALUE}|l))?(?P<step>/\d+)?", re.ASCII)
 _HASHED = re.compile(r"h(\((?P<low>\d+)-(?P<high>\d+)\))?(/(?P<step>\d+))?")
 _NTH = re.compile(r"(?P<weekday>[0-7]|[a-z]{3})#(?P<nth>[1-5])")
 _LAST = re.compile(r"l(?P<after>[0-7]|[a-z]{3})|(?P<before>[0-7]|[a-z]{3})l")
@@ -44,14 +45,15 @@ class _Field(Struct, frozen=True):
     high: int
     hashed_high: int
     """`H` stays below the days that not every month has."""
+    last_name: str = ""
 
 
 _SECOND = _Field("second", 0, 0, 59, 59)
 _MINUTE = _Field("minute", 0, 0, 59, 59)
 _HOUR = _Field("hour", 1, 0, 23, 23)
 _DAY = _Field("day", 2, 1, 31, 28)
-_MONTH = _Field("month", 3, 1, 12, 12)
-_WEEKDAY = _Field("weekday", 4, 0, 6, 6)
+_MONTH = _Field("month", 3, 1, 12, 12, "dec")
+_WEEKDAY = _Field("weekday", 4, 0, 6, 6, "sat")
 
 
 def parse(expression: str, name: str) -> Cron:
@@ -101,7 +103,7 @@ def _fields(text: str) -> list[str]:
 
 
 def _restricted(field: str) -> bool:
-    """Whether a day or weekday field says anything; `*/1` does not, `*/2` does."""
+    """As in cron, by what is written: `1-31` and `*/2` say something of the day, `*` and `*/1` do not."""
     return field not in ("*", "?", "*/1")
 
 
@@ -140,7 +142,7 @@ def _expand(field: _Field, element: str, name: str) -> list[int]:
     if match := _HASHED.fullmatch(element):
         element = _hashed(field, match, name)
     match = _PLAIN.fullmatch(element)
-    if match is None or not element.isascii() or (match["star"] == "?" and field not in (_DAY, _WEEKDAY)):
+    if match is None or (element == "?" and field not in (_DAY, _WEEKDAY)):
         _refuse(field, written)
     if match["low"] and (match["high"] or match["step"]) and _alone(field, match):
         element = match["low"]
@@ -158,12 +160,8 @@ def _expand(field: _Field, element: str, name: str) -> list[int]:
 
 def _alone(field: _Field, match: re.Match[str]) -> bool:
     """`9-9` and, in the hour, `23/2`: ranges of one value, which croniter takes for the whole cycle."""
-    if match["high"]:
-        return match["low"] == match["high"]
-    return match["low"] in (
-        str(field.high),
-        *(("dec",) if field is _MONTH else ()),
-        *(("sat",) if field is _WEEKDAY else ()),
+    return (
+        match["low"] == match["high"] if match["high"] else match["low"] in (str(field.high), field.last_name)
     )
 
 
@@ -185,5 +183,5 @@ def _hashed(field: _Field, match: re.Match[str], name: str) -> str:
 def _refuse(field: _Field, element: str) -> NoReturn:
     bounds = f"{field.low}-{field.high}"
     raise InvalidSchedule(
-        "cron_expression", f"'{element}' is not a {field.name} ({bounds}, lists, ranges, steps)"
+        "cron_expression", f"'{element}' is not a valid {field.name} ({bounds}, lists, ranges, steps)"
     )
