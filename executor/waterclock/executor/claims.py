@@ -33,7 +33,11 @@ class Claims:
     async def ask(self, item: WorkItem, delivered: int) -> Verdict:
         """No answer means wait: the owner may be changing."""
         request = ClaimRequest(
-            run_id=item.run_id, attempt=item.attempt, executor_id=self._executor_id, delivered=delivered
+            run_id=item.run_id,
+            attempt=item.attempt,
+            queued=item.queued,
+            executor_id=self._executor_id,
+            delivered=delivered,
         )
         subject = names.claim_subject(names.partition_of(item.run_id, self._partitions))
         try:

@@ -1,38 +1,70 @@
-"""What a handler is told about its attempt."""
+"""What a handler is told about its attempt, and what it may say."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from msgspec import Struct
+from waterclock.executor.attempt import Attempt
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Context(Struct, frozen=True, kw_only=True, gc=False):
-    run_id: str
-    job_id: str
-    attempt: int
-    scheduled: int
-    """Microseconds since the epoch; `scheduled_time` is the same as a datetime."""
-    crash_count: int = 0
-    fencing_token: int | None = None
-    """Grows with every lease of this run: a store that remembers the greatest it saw can refuse a late writer."""
-    index: int | None = None
-    """Which member of a fan-out this is."""
-    labels: dict[str, str] = {}
-    metadata: dict[str, Any] = {}
-    write: Callable[[bytes], None]
+class Context:
+    __slots__ = ("_attempt", "_write")
+
+    def __init__(self, attempt: Attempt, write: Callable[[bytes], None]) -> None:
+        self._attempt = attempt
+        self._write = write
+
+    @property
+    def run_id(self) -> str:
+        return self._attempt.item.run_id
+
+    @property
+    def job_id(self) -> str:
+        return self._attempt.item.job_id
+
+    @property
+    def attempt(self) -> int:
+        """1, 2, …"""
+        return self._attempt.item.attempt
+
+    @property
+    def crash_count(self) -> int:
+        """How often an executor has died while running this."""
+        return self._attempt.crash_count
 
     @property
     def scheduled_time(self) -> datetime:
-        return _EPOCH + timedelta(microseconds=self.scheduled)
+        """What the schedule said, whenever it came to run."""
+        return _EPOCH + timedelta(microseconds=self._attempt.item.scheduled)
 
     @property
     def idempotency_key(self) -> str:
         """The same for every attempt of a run, and of no other run."""
-        return self.run_id
+        return self._attempt.item.run_id
+
+    @property
+    def fencing_token(self) -> int | None:
+        """Grows with every lease of this run: a store that remembers the greatest it saw can refuse a late writer.
+
+        None unless the job's delivery is `exactly_once`.
+        """
+        return self._attempt.fencing_token
+
+    @property
+    def index(self) -> int | None:
+        """Which member of a fan-out this is."""
+        return self._attempt.item.index
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return self._attempt.item.spec.labels
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self._attempt.item.spec.metadata
 
     def log(self, text: str) -> None:
-        """Add a line to the run's log."""
-        self.write(text.encode(errors="replace") + b"\n")
+        """Add a line to the run's log, from any thread."""
+        self._write(text.encode(errors="replace") + b"\n")

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -48,10 +48,12 @@ class Lane:
         """Called when a slot has become free."""
         self._desk = desk
         self._performers = performers
+        self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[Running, int]] = deque()
-        """Delivered, but costing more slots than are free."""
-        self._performing: set[Running] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        """Delivered, but costing more slots than are free; and the crash count of each."""
+        self._busy: set[Running] = set()
+        """Being claimed or performed: each has a task."""
+        self._idle = asyncio.Event()
 
     def take(self, item: WorkItem, delivery: Delivery) -> None:
         """A delivery has arrived: run it, unless it is known, over or unwanted."""
@@ -65,33 +67,44 @@ class Lane:
             running = Running(item, delivery, self.slots.cost_of(item.spec.slots))
             desk.in_hand.add(running)
             if delivery.delivered > 1 or item.recovered:
-                self._spawn(self._claim(running))
+                self._busy.add(running)
+                running.task = self._loop.create_task(self._claim(running))
             else:
                 self._admit(running, item.crash_count)
 
     async def drain(self, grace: float) -> None:
         """Finish what was taken within the grace, then hand the rest back."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=grace)
+        try:
+            async with asyncio.timeout(grace):
+                await self._until_idle()
+        except TimeoutError:
+            pass
         cause = Cause(kind="handed_back", reason="its executor was stopped", grace=_LAST_GRACE_SECONDS)
-        while self._waiting:
-            running, crash_count = self._waiting.popleft()
-            attempt = self._start(running, crash_count)
-            self._report(running, attempt, ending.HandedBack(reason=cause.reason))
-        while self._tasks:
-            for running in list(self._performing):
-                running.stop(cause)
-            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        for running, crash_count in self._waiting:
+            self._report(running, self._started(running, crash_count), ending.HandedBack(reason=cause.reason))
+        self._waiting.clear()
+        for running in list(self._busy):
+            running.stop(cause)
+        await self._until_idle()
 
     async def close(self) -> None:
         """Drop everything. What was not reported comes back to somebody else."""
-        for task in self._tasks:
+        tasks = [running.task for running in self._busy if running.task is not None]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_idle(self) -> None:
+        while self._busy:
+            self._idle.clear()
+            await self._idle.wait()
 
     async def _claim(self, running: Running) -> None:
         desk = self._desk
-        verdict = await desk.claims.ask(running.item, running.delivery.delivered)
+        try:
+            verdict = await desk.claims.ask(running.item, running.delivery.delivered)
+        finally:
+            self._rest(running)
         match verdict.kind:
             case "run":
                 self._admit(running, verdict.crash_count)
@@ -103,56 +116,51 @@ class Lane:
                 desk.acks.nak(running.delivery, _ASK_AGAIN_SECONDS)
 
     def _admit(self, running: Running, crash_count: int) -> None:
-        if self._waiting or not self.slots.fits(running.cost):
+        slots = self.slots
+        if self._waiting or not slots.fits(running.cost):
             self._waiting.append((running, crash_count))
-            self.slots.promised += running.cost
+            slots.promised += running.cost
         else:
-            self.slots.used += running.cost
-            self._spawn(self._run(running, crash_count))
+            slots.used += running.cost
+            self._busy.add(running)
+            running.task = self._loop.create_task(self._run(running, crash_count))
 
     async def _run(self, running: Running, crash_count: int) -> None:
-        attempt = self._start(running, crash_count)
-        self._performing.add(running)
-        try:
-            end = await self._perform(attempt, running)
-        finally:
-            self._performing.discard(running)
-            self._release(running.cost)
-        self._report(running, attempt, end)
-
-    def _start(self, running: Running, crash_count: int) -> Attempt:
-        attempt = Attempt(
-            item=running.item,
-            executor_id=self._desk.executor_id,
-            started=now_us(),
-            crash_count=crash_count,
-        )
-        running.attempt = attempt
-        return attempt
-
-    async def _perform(self, attempt: Attempt, running: Running) -> ending.Ending:
+        attempt = self._started(running, crash_count)
         spec = running.item.spec
-        performer = self._performers.get(type(spec.task))
-        if performer is None:
-            return ending.Failed(reason=f"this executor cannot run a {type(spec.task).__name__}", final=True)
+        performer = self._performers[type(spec.task)]
         self._desk.reporter.started(running, at_once=performer.slow)
         deadline = None
         if spec.timeout_seconds is not None:
             deadline = start_deadline(running, spec.timeout_seconds, self._desk.stop_grace)
         try:
-            return await performer.perform(attempt, running)
+            end = await performer.perform(attempt, running)
         except Exception as error:
             _log.exception("an attempt broke the executor", extra={"run_id": running.item.run_id})
-            return ending.Failed(reason=f"the executor could not run it: {type(error).__name__}: {error}")
+            end = ending.Failed(reason=f"the executor could not run it: {type(error).__name__}: {error}")
         finally:
             if deadline is not None:
                 deadline.cancel()
+            self._rest(running)
+            self._release(running.cost)
+        self._report(running, attempt, end)
+
+    def _started(self, running: Running, crash_count: int) -> Attempt:
+        attempt = running.attempt = Attempt(
+            item=running.item, executor_id=self._desk.executor_id, started=now_us(), crash_count=crash_count
+        )
+        return attempt
 
     def _report(self, running: Running, attempt: Attempt, end: ending.Ending) -> None:
         self._desk.reporter.ended(running, classify(attempt, end, now_us()), self._let_go)
 
     def _let_go(self, running: Running) -> None:
         self._desk.acks.ack(running.delivery)
+
+    def _rest(self, running: Running) -> None:
+        self._busy.discard(running)
+        if not self._busy:
+            self._idle.set()
 
     def _release(self, cost: int) -> None:
         slots = self.slots
@@ -161,10 +169,6 @@ class Lane:
             running, crash_count = self._waiting.popleft()
             slots.promised -= running.cost
             slots.used += running.cost
-            self._spawn(self._run(running, crash_count))
+            self._busy.add(running)
+            running.task = self._loop.create_task(self._run(running, crash_count))
         self.on_room()
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

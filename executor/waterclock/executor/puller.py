@@ -34,7 +34,7 @@ from waterclock.proto.work import WorkItem
 _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2.0
-_PROBE_SECONDS = 1.0
+_PROBE_SECONDS = 0.25
 _HINT_SECONDS = 0.25
 _UNREADABLE_SECONDS = 30.0
 

@@ -1,7 +1,7 @@
 """What this executor has in hand: every attempt from its delivery to the acknowledgement of its outcome."""
 
+import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Literal, assert_never
 
 from msgspec import Struct
@@ -27,7 +27,7 @@ Interrupt = Callable[[Cause], object]
 class Running:
     """One attempt in hand. Its lane's task owns it; others may only stop it or renew its delivery."""
 
-    __slots__ = ("_interrupt", "attempt", "cause", "cost", "delivery", "item")
+    __slots__ = ("_interrupt", "attempt", "cause", "cost", "delivery", "item", "task")
 
     def __init__(self, item: WorkItem, delivery: Delivery, cost: int) -> None:
         self.item = item
@@ -35,6 +35,7 @@ class Running:
         self.cost = cost
         self.attempt: Attempt | None = None
         self.cause: Cause | None = None
+        self.task: asyncio.Task[None] | None = None
         self._interrupt: Interrupt | None = None
 
     def stop(self, cause: Cause) -> None:
@@ -44,16 +45,15 @@ class Running:
         if self._interrupt is not None:
             self._interrupt(cause)
 
-    @contextmanager
-    def interrupted_by(self, interrupt: Interrupt) -> Iterator[None]:
-        """While the block runs, stopping the attempt calls `interrupt`; at once if it was stopped before."""
+    def interruptible(self, interrupt: Interrupt) -> None:
+        """From now on, stopping the attempt calls `interrupt`; at once if it was stopped before."""
         self._interrupt = interrupt
         if self.cause is not None:
             interrupt(self.cause)
-        try:
-            yield
-        finally:
-            self._interrupt = None
+
+    def uninterruptible(self) -> None:
+        """What follows must not be disturbed: the performing is over."""
+        self._interrupt = None
 
 
 def ended_by(

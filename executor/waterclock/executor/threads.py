@@ -27,8 +27,11 @@ class Threads:
         """Raises Interrupted if the attempt was stopped and its thread obeyed."""
         call = _Call(function, arguments)
         future = asyncio.get_running_loop().run_in_executor(self._pool, call)
-        with running.interrupted_by(call.interrupt):
+        running.interruptible(call.interrupt)
+        try:
             return await future
+        finally:
+            running.uninterruptible()
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

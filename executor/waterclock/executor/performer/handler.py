@@ -2,8 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
@@ -11,12 +10,13 @@ from waterclock.executor.context import Context
 from waterclock.executor.directives import Cancel, Retry, Snooze
 from waterclock.executor.json_output import NotAnOutput, encoded
 from waterclock.executor.output import OutputLog, Outputs
-from waterclock.executor.running import Running, ended_by
+from waterclock.executor.running import Cause, Running, ended_by
 from waterclock.executor.threads import Interrupted, Threads
 from waterclock.executor.worker import Handled
 from waterclock.proto.spec import Handler
 
 _TRACEBACK_LIMIT = 8 * 1024
+_NO_OUTPUT = ending.Succeeded()
 
 
 class HandlerPerformer:
@@ -32,51 +32,57 @@ class HandlerPerformer:
         assert isinstance(task, Handler)
         handled = self._handlers.get(task.handler)
         if handled is None:
-            return ending.Failed(reason=f"no handler {task.handler} in this worker")
-        log = self._outputs.open(attempt)
-        context = _context(attempt, log)
+            return ending.Failed(reason=f"this worker has no handler {task.handler}")
+        voice = _Voice(self._outputs, attempt)
+        context = Context(attempt, voice.write)
+        payload = attempt.item.spec.payload
         try:
-            value = await self._call(handled, context, attempt.item.spec.payload, running)
-            end: ending.Ending = ending.Succeeded(output=encoded(value))
-        except asyncio.CancelledError:
-            if running.cause is None:
-                raise
-            current = asyncio.current_task()
-            assert current is not None
-            current.uncancel()
-            end = ended_by(running.cause)
-        except Interrupted:
-            assert running.cause is not None
-            end = ended_by(running.cause)
+            if handled.is_async:
+                running.interruptible(_cancelling(running))
+                value = await handled.function(context, payload)
+            elif handled.run_in == "thread":
+                value = await self._threads.call(handled.function, context, payload, running=running)
+            else:
+                value = handled.function(context, payload)
+            end: ending.Ending = _NO_OUTPUT if value is None else ending.Succeeded(output=encoded(value))
+        except (asyncio.CancelledError, Interrupted):
+            end = _stopped(running)
         except Exception as error:
             end = _failure(error)
-        return await log.kept(end) if log.size else end
-
-    async def _call(self, handled: Handled, context: Context, payload: Any, running: Running) -> Any:
-        if handled.run_in == "thread":
-            return await self._threads.call(handled.function, context, payload, running=running)
-        if handled.is_async:
-            task = asyncio.current_task()
-            assert task is not None
-            with running.interrupted_by(lambda _: task.cancel()):
-                return await handled.function(context, payload)
-        return handled.function(context, payload)
+        finally:
+            running.uninterruptible()
+        return end if voice.log is None else await voice.log.kept(end)
 
 
-def _context(attempt: Attempt, log: OutputLog) -> Context:
-    item = attempt.item
-    return Context(
-        run_id=item.run_id,
-        job_id=item.job_id,
-        attempt=item.attempt,
-        scheduled=item.scheduled,
-        crash_count=attempt.crash_count,
-        fencing_token=attempt.fencing_token,
-        index=item.index,
-        labels=item.spec.labels,
-        metadata=item.spec.metadata,
-        write=log.hear,
-    )
+class _Voice:
+    """A log that exists from its first line on: most handlers say nothing."""
+
+    __slots__ = ("_attempt", "_outputs", "log")
+
+    def __init__(self, outputs: Outputs, attempt: Attempt) -> None:
+        self._outputs = outputs
+        self._attempt = attempt
+        self.log: OutputLog | None = None
+
+    def write(self, data: bytes) -> None:
+        if self.log is None:
+            self.log = self._outputs.open(self._attempt)
+        self.log.hear(data)
+
+
+def _cancelling(running: Running) -> Callable[[Cause], object]:
+    task = running.task
+    assert task is not None
+    return lambda _: task.cancel()
+
+
+def _stopped(running: Running) -> ending.Ending:
+    """By us, with a cause; or by whoever cancels the executor itself."""
+    if running.cause is None:
+        raise asyncio.CancelledError
+    assert running.task is not None
+    running.task.uncancel()
+    return ended_by(running.cause)
 
 
 def _failure(error: Exception) -> ending.Ending:

@@ -62,8 +62,11 @@ class ProcessPerformer:
         def interrupt(cause: Cause) -> None:
             self._processes.stop(process, grace=cause.grace)
 
-        with running.interrupted_by(interrupt):
+        running.interruptible(interrupt)
+        try:
             exited = await self._end_of(process)
+        finally:
+            running.uninterruptible()
         if isinstance(exited, CannotStart):
             return ending.Failed(reason=log.mask(str(exited)))
         log.lost(exited.dropped)

@@ -1,0 +1,108 @@
+"""How many no-op handler jobs one worker process runs a second, and what a job costs it.
+
+The queue is filled before the clock starts; the time is from the worker's first delivery to the last outcome in
+the log, with the log synced on every ack. Prints one JSON line.
+
+    python bench/executor_handlers.py [JOBS] [SLOTS]
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.publisher import Message, Publisher
+from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
+from waterclock.core.runtime.embedded_nats import EmbeddedNats
+from waterclock.core.runtime.embedded_server import start_blocking
+from waterclock.core.runtime.process import stop_blocking
+from waterclock.executor import Context, Worker
+from waterclock.proto import names
+from waterclock.proto.codec import decode_frame, encode
+from waterclock.proto.events import RunSucceeded
+from waterclock.proto.spec import Handler, JobSpec
+from waterclock.proto.work import WorkItem
+
+ROUTE = names.route_of("default", "noop")
+
+
+async def fill(connection: Connection, jobs: int) -> None:
+    await ensure_streams(connection, Layout())
+    await ensure_work_consumers(connection, [(ROUTE, "light")])
+    publisher = Publisher(connection)
+    spec = JobSpec(name="noop", task=Handler(handler="noop"), payload={"text": "x" * 180})
+    now = time.time_ns() // 1000
+    for start in range(0, jobs, 1000):
+        await publisher.publish_work([message(spec, n, now) for n in range(start, min(start + 1000, jobs))])
+
+
+def message(spec: JobSpec, number: int, now: int) -> Message:
+    run_id = f"bench{number}@now-1"
+    item = WorkItem(
+        run_id=run_id, job_id=f"bench{number}", version=1, spec=spec, scheduled=now, due=now, queued=now
+    )
+    return Message(subject=names.work_subject(ROUTE, "light", 0, run_id, 1), data=encode(item))
+
+
+async def measure(url: str, jobs: int, slots: int) -> dict[str, Any]:
+    async with Connection.open(url, name="bench") as connection:
+        await fill(connection, jobs)
+        async with Pull.ordered(connection, names.RUNS, [names.runs_subject()], after_sequence=0) as pull:
+            environ = {**os.environ, "WATERCLOCK_NATS_URL": url}
+            worker = subprocess.Popen([sys.executable, __file__, "work", str(slots)], env=environ)
+            first, ended = 0, 0
+            while ended < jobs:
+                for delivery in await pull.next():
+                    for event in decode_frame(delivery.data).events:
+                        if isinstance(event, RunSucceeded):
+                            first = first or event.started
+                            ended += 1
+            seconds = (time.time_ns() // 1000 - first) / 1e6
+            worker.terminate()
+            _, _, usage = os.wait4(worker.pid, 0)
+            worker.returncode = 0
+    cpu = usage.ru_utime + usage.ru_stime
+    return {
+        "bench": "executor_handlers",
+        "jobs": jobs,
+        "slots": slots,
+        "rate": round(jobs / seconds),
+        "cpu_ms_per_job": round(cpu * 1000 / jobs, 4),
+        "peak_mb": round(usage.ru_maxrss / 1024),
+    }
+
+
+def work(slots: int) -> None:
+    worker = Worker(slots=slots)
+
+    @worker.handler("noop")
+    async def noop(context: Context, payload: Any) -> None:
+        pass
+
+    worker.run(log_level="warning", partitions=16)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["work"]:
+        work(int(sys.argv[2]))
+    jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    slots = int(sys.argv[2]) if len(sys.argv) > 2 else 256
+    with tempfile.TemporaryDirectory() as directory:
+        nats = EmbeddedNats(Path(directory) / "nats", log=Path(directory) / "nats.log")
+        nats.prepare()
+        process = start_blocking(nats)
+        try:
+            print(json.dumps(asyncio.run(measure(nats.url, jobs, slots))))
+        finally:
+            stop_blocking(process)
+
+
+if __name__ == "__main__":
+    main()
