@@ -100,6 +100,19 @@ async def test_one_that_is_never_ready_is_given_up(tmp_path: Path, code: int) ->
             await supervisor.start([component("api", f"raise SystemExit({code})")])
 
 
+async def test_one_that_cannot_be_started_is_given_up(tmp_path: Path) -> None:
+    async with Supervisor(tmp_path, names=["api"]) as supervisor:
+        with pytest.raises(ChildFailed, match="api could not be started"):
+            await supervisor.start([Component("api", [str(tmp_path / "missing")], {}, grace=1)])
+
+
+async def test_a_file_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
+    """As on a full disk."""
+    (tmp_path / ".processes.json.new").mkdir()
+    async with Supervisor(tmp_path, names=["api"]) as supervisor:
+        await supervisor.start([component("api", OBEDIENT)])
+
+
 async def test_groups_stop_in_reverse_order(tmp_path: Path) -> None:
     order = tmp_path / "order"
     script = (

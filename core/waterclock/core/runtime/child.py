@@ -85,8 +85,13 @@ class Child:
         if self._process is not None:
             self._process.kill()
 
-    async def _live_once(self) -> int:
-        launched = self._program.launch()
+    async def _live_once(self) -> int | None:
+        """Its exit code, None when it could not even be started."""
+        try:
+            launched = self._program.launch()
+        except (OSError, ServerFailed) as error:
+            _log.error("child cannot be started", extra={"child": self.name, "reason": str(error)})
+            return None
         self._process = launched.process
         self._changed()
         readiness = asyncio.create_task(self._announce(launched))
@@ -114,7 +119,7 @@ class Child:
         if not self._started.done():
             self._started.set_result(None)
 
-    def _given_up(self, exit_code: int) -> bool:
+    def _given_up(self, exit_code: int | None) -> bool:
         if self._started.done():
             return self._started.exception() is not None
         self._early_ends += 1
@@ -128,7 +133,7 @@ class Child:
             self._started.set_exception(ChildFailed(self.name, reason, exit_code))
             self._started.exception()  # seen: not everybody waits for it
 
-    async def _pause(self, exit_code: int, *, lived: float) -> None:
+    async def _pause(self, exit_code: int | None, *, lived: float) -> None:
         wait = self._backoff.after(lived)
         facts = {"child": self.name, "end": _ended(exit_code), "lived": round(lived, 3), "restart_in": wait}
         _log.warning("child ended: starting it again", extra=facts)
@@ -136,7 +141,9 @@ class Child:
             await asyncio.wait_for(self._stopping.wait(), wait)
 
 
-def _ended(exit_code: int) -> str:
+def _ended(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "could not be started"
     if exit_code < 0:
         return f"was ended by {signal.Signals(-exit_code).name}"
     return f"exited with {exit_code}"

@@ -60,7 +60,8 @@ def become(identity: Identity) -> None:
     _libc.prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP, 0, 0, 0)
     os.setuid(identity.uid)
     # The first lets it read, no more; but containers commonly withhold that one.
-    _ = _keep_only(_CAP_DAC_READ_SEARCH) or _keep_only(_CAP_DAC_OVERRIDE)
+    if not _keep_only(_CAP_DAC_READ_SEARCH):
+        _keep_only(_CAP_DAC_OVERRIDE)
 
 
 def _keep_only(capability: int) -> bool:

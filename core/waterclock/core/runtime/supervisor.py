@@ -60,8 +60,12 @@ class Supervisor:
         return [child for group in self._groups for child in group]
 
     def _record(self) -> None:
+        """A full disk must not take down what still runs."""
         pids: dict[str, list[int]] = {name: [] for name in self._names}
         for child in self._children():
             if child.pid is not None:
                 pids.setdefault(child.name, []).append(child.pid)
-        write_processes(self._data, pids)
+        try:
+            write_processes(self._data, pids)
+        except OSError as error:
+            _log.error("cannot write processes.json", extra={"reason": str(error)})
