@@ -26,7 +26,7 @@ TIERS = ("light", "medium", "heavy")
 
 
 def is_user_id(text: str) -> bool:
-    return _ID.match(text) is not None
+    return _ID.fullmatch(text) is not None
 
 
 def partition_of(job_id: str, partitions: int) -> int:

@@ -27,6 +27,11 @@ _CENTURY = 36_525 * 86_400
 Unsaid = UnsetType | None
 """UNSET: not said, so the default, or in an edit what it was. Null: the default, said outright."""
 
+ENV_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,255}$"
+DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
+JOB_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_~-]{0,79}$"
+"""Any job's id, those of our own making included."""
+
 Id = Annotated[str, Meta(pattern=ID_PATTERN)]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Time = Annotated[datetime, Meta(tz=True)]
@@ -37,12 +42,10 @@ Bytes = Annotated[int, Meta(ge=1, le=2**53)]
 Retries = Annotated[int, Meta(ge=0, le=1_000)]
 Priority = Annotated[int, Meta(ge=0, le=100)]
 Key = Annotated[str, Meta(min_length=1, max_length=256)]
-Env = dict[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,255}$")], str]
+Env = dict[Annotated[str, Meta(pattern=ENV_PATTERN)], str]
 Labels = Annotated[dict[Id, Annotated[str, Meta(max_length=256)]], Meta(max_length=64)]
-JobIds = Annotated[
-    list[Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_~-]{0,79}$")]], Meta(max_length=1_000)
-]
-Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}$")]
+JobIds = Annotated[list[Annotated[str, Meta(pattern=JOB_PATTERN)]], Meta(max_length=1_000)]
+Digest = Annotated[str, Meta(pattern=DIGEST_PATTERN)]
 Arguments = Annotated[list[str], Meta(max_length=10_000)]
 Command = Annotated[str, Meta(min_length=1)] | Annotated[list[str], Meta(min_length=1, max_length=10_000)]
 Cron = str | Annotated[list[str], Meta(min_length=1, max_length=32)]
@@ -123,6 +126,7 @@ class NodeRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_default
     retries: Retries | Unsaid = UNSET
     retry: RetryRequest | Unsaid = UNSET
     timeout_seconds: Seconds | Unsaid = UNSET
+    timeout: Duration | Unsaid = UNSET
     tier: Tier | Unsaid = UNSET
     queue: Id | Unsaid = UNSET
     priority: Priority | Unsaid = UNSET
@@ -182,6 +186,8 @@ class JobRequest(ScheduleFields, kw_only=True, forbid_unknown_fields=True, omit_
     """The same as `max_retries`."""
     retry: RetryRequest | Unsaid = UNSET
     timeout_seconds: Seconds | Unsaid = UNSET
+    timeout: Duration | Unsaid = UNSET
+    """The same as `timeout_seconds`, as `90s` or `5m`."""
     tier: Tier | Unsaid = UNSET
     queue: Id | Unsaid = UNSET
     priority: Priority | Unsaid = UNSET
