@@ -48,7 +48,7 @@ def message(spec: JobSpec, number: int, now: int) -> Message:
     item = WorkItem(
         run_id=run_id, job_id=f"bench{number}", version=1, spec=spec, scheduled=now, due=now, queued=now
     )
-    return Message(subject=names.work_subject(ROUTE, "light", 0, run_id, 1), data=encode(item))
+    return Message(subject=names.work_subject(ROUTE, "light", 0, run_id, now), data=encode(item))
 
 
 async def measure(url: str, jobs: int, slots: int) -> dict[str, Any]:

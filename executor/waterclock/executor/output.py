@@ -30,11 +30,23 @@ class Outputs:
         self.store = store
         self.publish = publish
         self.limit = limit
+        self._open: dict[str, OutputLog] = {}
 
     def open(self, attempt: Attempt) -> "OutputLog":
         spec = attempt.item.spec
         masker = Masker(_secret_values(spec)) if spec.secrets else NOTHING_SECRET
-        return OutputLog(self, attempt.item.run_id, attempt.item.attempt, self.limit_of(spec), masker)
+        log = OutputLog(self, attempt.item.run_id, attempt.item.attempt, self.limit_of(spec), masker)
+        self._open[log.run_id] = log
+        return log
+
+    def so_far(self, run_id: str) -> bytes | None:
+        """What a running attempt has said until now; None if none of this run is heard here."""
+        log = self._open.get(run_id)
+        return None if log is None else log.content()
+
+    def close(self, log: "OutputLog") -> None:
+        if self._open.get(log.run_id) is log:
+            del self._open[log.run_id]
 
     def limit_of(self, spec: JobSpec) -> int:
         wanted = spec.limits.output_bytes if spec.limits is not None else None
@@ -73,7 +85,13 @@ class OutputLog:
         return text.strip()
 
     async def kept(self, end: Ending) -> Ending:
-        """Put the log into the store, and where it is into the ending's traces."""
+        """The attempt is over: put its log into the store, and where it is into the ending's traces."""
+        try:
+            return await self._kept(end)
+        finally:
+            self._outputs.close(self)
+
+    async def _kept(self, end: Ending) -> Ending:
         self._add(self._masker.end())
         if self._dropped:
             self._append(b"\n[output over the limit: %d bytes dropped]\n" % self._dropped)

@@ -8,7 +8,7 @@ from functools import partial
 from waterclock.core.jetstream.frames import FrameWriter
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.classify import OutcomeEvent
-from waterclock.executor.running import InHand, Running
+from waterclock.executor.running import InHand, Key, Running, key_of
 from waterclock.proto import names
 from waterclock.proto.events import OutcomeRejected, RunStarted
 from waterclock.proto.work import WorkItem
@@ -25,10 +25,10 @@ class Reporter:
         self._in_hand = in_hand
         self._executor_id = executor_id
         self._partitions = partitions
-        self._silent: dict[tuple[str, int], Running] = {}
+        self._silent: dict[Key, Running] = {}
         """Started, but too short a time ago to say so: most attempts end first, and their outcome says it too."""
         self._timer: asyncio.TimerHandle | None = None
-        self._ended: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._ended: OrderedDict[Key, None] = OrderedDict()
 
     def partition_of(self, run_id: str) -> int:
         return names.partition_of(run_id, self._partitions)
@@ -37,24 +37,24 @@ class Reporter:
         if at_once:
             self._say_started(running)
             return
-        self._silent[running.item.run_id, running.item.attempt] = running
+        self._silent[key_of(running.item)] = running
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._say_all_started)
 
     def ended(self, running: Running, event: OutcomeEvent | OutcomeRejected, let_go: LetGo) -> None:
         """`let_go` is called when the log has acknowledged the outcome."""
-        self._silent.pop((running.item.run_id, running.item.attempt), None)
+        self._silent.pop(key_of(running.item), None)
         acknowledged = self._frames.append(self.partition_of(event.run_id), event)
         acknowledged.add_done_callback(partial(self._acknowledged, running, let_go))
 
     def knows_end_of(self, item: WorkItem) -> bool:
         """Whether the log has an outcome of this attempt from us, as far as we remember."""
-        return (item.run_id, item.attempt) in self._ended
+        return key_of(item) in self._ended
 
     def _acknowledged(self, running: Running, let_go: LetGo, future: "asyncio.Future[int]") -> None:
         if future.cancelled() or future.exception() is not None:
             return  # the delivery comes back to somebody, who will ask the owner
-        self._ended[running.item.run_id, running.item.attempt] = None
+        self._ended[key_of(running.item)] = None
         if len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
         self._in_hand.remove(running)

@@ -70,11 +70,19 @@ def ended_by(
             assert_never(cause.kind)
 
 
+Key = tuple[str, int]
+
+
+def key_of(item: WorkItem) -> Key:
+    """What tells two pieces of work apart: an attempt that was handed back or snoozed is queued again as it was."""
+    return item.run_id, item.queued
+
+
 class InHand:
-    """Everything held, by run and attempt: a next attempt may come while the last one's outcome is on its way."""
+    """Everything held. The next attempt of a run may come while the last one's outcome is still on its way."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[str, int], Running] = {}
+        self._held: dict[Key, Running] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -83,13 +91,13 @@ class InHand:
         return iter(list(self._held.values()))
 
     def get(self, item: WorkItem) -> Running | None:
-        return self._held.get((item.run_id, item.attempt))
+        return self._held.get(key_of(item))
 
     def of_run(self, run_id: str) -> list[Running]:
         return [running for running in self._held.values() if running.item.run_id == run_id]
 
     def add(self, running: Running) -> None:
-        self._held[running.item.run_id, running.item.attempt] = running
+        self._held[key_of(running.item)] = running
 
     def remove(self, running: Running) -> None:
-        self._held.pop((running.item.run_id, running.item.attempt), None)
+        self._held.pop(key_of(running.item), None)

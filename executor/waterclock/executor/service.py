@@ -32,6 +32,7 @@ from waterclock.executor.reporter import Reporter
 from waterclock.executor.running import InHand
 from waterclock.executor.slots import Slots
 from waterclock.executor.stops import Stops
+from waterclock.executor.tells import telling
 from waterclock.executor.threads import Threads
 from waterclock.executor.worker import Worker
 from waterclock.proto import names
@@ -79,6 +80,7 @@ class Executor:
             outputs = Outputs(
                 EmbeddedStore(connection, publisher, names.LOGS), Broadcast(connection), _OUTPUT_LIMIT
             )
+            await scope.enter_async_context(telling(connection, outputs, self.executor_id))
             lines = [
                 await self._open_line(scope, connection, desk, line)
                 for line in await self._lines(scope, outputs)

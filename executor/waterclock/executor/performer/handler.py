@@ -34,7 +34,7 @@ class HandlerPerformer:
         if handled is None:
             return ending.Failed(reason=f"this worker has no handler {task.handler}")
         voice = _Voice(self._outputs, attempt)
-        context = Context(attempt, voice.write)
+        context = Context(attempt, voice.write_from_thread if handled.run_in == "thread" else voice.write)
         payload = attempt.item.spec.payload
         try:
             if handled.is_async:
@@ -57,17 +57,21 @@ class HandlerPerformer:
 class _Voice:
     """A log that exists from its first line on: most handlers say nothing."""
 
-    __slots__ = ("_attempt", "_outputs", "log")
+    __slots__ = ("_attempt", "_loop", "_outputs", "log")
 
     def __init__(self, outputs: Outputs, attempt: Attempt) -> None:
         self._outputs = outputs
         self._attempt = attempt
+        self._loop = asyncio.get_running_loop()
         self.log: OutputLog | None = None
 
     def write(self, data: bytes) -> None:
         if self.log is None:
             self.log = self._outputs.open(self._attempt)
         self.log.hear(data)
+
+    def write_from_thread(self, data: bytes) -> None:
+        self._loop.call_soon_threadsafe(self.write, data)
 
 
 def _cancelling(running: Running) -> Callable[[Cause], object]:

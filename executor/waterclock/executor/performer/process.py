@@ -68,7 +68,7 @@ class ProcessPerformer:
         finally:
             running.uninterruptible()
         if isinstance(exited, CannotStart):
-            return ending.Failed(reason=log.mask(str(exited)))
+            return await log.kept(ending.Failed(reason=log.mask(str(exited))))
         log.lost(exited.dropped)
         return await log.kept(_ending(exited, running.cause, log))
 
