@@ -21,6 +21,7 @@ from waterclock.core.jetstream.wire import Disconnected, WireClient
 
 logger = logging.getLogger(__name__)
 
+_ATTEMPT = 2.0
 _PAUSE = 0.05
 _GRACE = 2.0
 
@@ -33,6 +34,7 @@ class Connection:
         self.inbox = Inbox(client)
         self.last_error: Exception | None = None
         self._up = asyncio.Event()
+        self._opening: asyncio.Timeout | None = None
         self._on_reconnect: list[Callable[[], None]] = []
 
     @classmethod
@@ -57,17 +59,15 @@ class Connection:
         servers, from_url = _split_secrets(url)
         if (user, password, token) == (None, None, None):
             user, password, token = from_url
+        secrets = {
+            "user": user,
+            "password": password,
+            "token": token,
+            "user_credentials": None if credentials is None else str(credentials),
+            "tls": tls,
+        }
         try:
-            async with asyncio.timeout(timeout):
-                await connection._connect(servers, name, user, password, token, credentials, tls)
-        except (TimeoutError, nats.errors.Error, OSError) as error:
-            await connection._close()
-            reason = connection.last_error or error
-            raise LogUnavailable(f"no NATS at {', '.join(servers)} within {timeout:g} s: {reason}") from error
-        except BaseException:
-            await connection._close()
-            raise
-        try:
+            await connection._connect(servers, timeout, name=name, **secrets)
             yield connection
         finally:
             await connection._close()
@@ -116,9 +116,9 @@ class Connection:
                 while True:
                     await self.connected()
                     try:
-                        _, answer = await self.ask(f"$JS.API.{subject}", payload, timeout=timeout)
+                        _, answer = await self.ask(f"$JS.API.{subject}", payload, timeout=_ATTEMPT)
                         return _checked(json.loads(answer))
-                    except (Disconnected, LogUnavailable) as error:
+                    except (Disconnected, TimeoutError, LogUnavailable) as error:
                         reason = error
                         await asyncio.sleep(_PAUSE)
         except TimeoutError as error:
@@ -140,37 +140,25 @@ class Connection:
         """Wait until the server is there."""
         await self._up.wait()
 
-    async def _connect(
-        self,
-        servers: list[str],
-        name: str,
-        user: str | None,
-        password: str | None,
-        token: str | None,
-        credentials: Path | None,
-        tls: ssl.SSLContext | None,
-    ) -> None:
-        options: dict[str, Any] = {
-            "pending_size": 0,
-            "max_reconnect_attempts": -1,
-            "reconnect_time_wait": random.uniform(0.1, 0.2),
-            "ping_interval": 5,
-            "max_outstanding_pings": 2,
-            "user": user,
-            "password": password,
-            "token": token,
-            "user_credentials": None if credentials is None else str(credentials),
-            "tls": tls,
-        }
-        await self.nc.connect(
-            servers,
-            name=name,
-            error_cb=self._failed,
-            disconnected_cb=self._disconnected,
-            reconnected_cb=self._reconnected,
-            **options,
-        )
-        await self.inbox.open()
+    async def _connect(self, servers: list[str], timeout: float, **options: Any) -> None:
+        try:
+            async with asyncio.timeout(timeout) as self._opening:
+                await self.nc.connect(
+                    servers,
+                    pending_size=0,
+                    max_reconnect_attempts=-1,
+                    ping_interval=5,
+                    max_outstanding_pings=2,
+                    error_cb=self._failed,
+                    disconnected_cb=self._disconnected,
+                    reconnected_cb=self._reconnected,
+                    **{"reconnect_time_wait": random.uniform(0.1, 0.2), **options},
+                )
+                await self.inbox.open()
+        except (TimeoutError, nats.errors.Error, OSError) as error:
+            reason = self.last_error or error
+            raise LogUnavailable(f"no NATS at {', '.join(servers)} within {timeout:g} s: {reason}") from error
+        self._opening = None
         self._up.set()
 
     async def _close(self) -> None:
@@ -183,6 +171,9 @@ class Connection:
 
     async def _failed(self, error: Exception) -> None:
         self.last_error = error
+        if self._opening is not None and "authorization" in str(error).lower():
+            # To ask again with the same wrong password helps nobody.
+            self._opening.reschedule(asyncio.get_running_loop().time())
         logger.warning("nats: %s", str(error) or type(error).__name__)
 
     async def _disconnected(self) -> None:

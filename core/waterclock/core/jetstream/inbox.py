@@ -36,6 +36,7 @@ class Inbox:
         for future in waiting.values():
             if not future.done():
                 future.set_exception(Disconnected())
+                future.exception()  # seen: whoever asked may have given up already
 
     def _receive(self, subject: bytes, reply: bytes, header: bytes, payload: bytes) -> None:
         future = self._waiting.pop(subject, None)

@@ -89,12 +89,10 @@ class Publisher:
             fields["Nats-TTL"] = f"{max(1, ceil(ttl_seconds))}s"
         if rollup:
             fields["Nats-Rollup"] = "sub"
-        witness = None
         if expect is not None:
             fields |= _expectation(expect)
-            if expect.subject is None:
-                witness = _Witness(subject, identity, after=expect.last_subject_sequence)
         message = Message(subject=subject, data=data, headers=fields)
+        witness = _Witness(subject, identity, after=_floor([expect]))
         return await self._acknowledged(
             lambda reply: self._command(message, reply), subject, witness, deadline
         )
@@ -113,6 +111,7 @@ class Publisher:
         if expect is not None:
             fields[0] |= _expectation(expect)
         subject = messages[-1].subject
+        floor = _floor([expect, *(message.expect for message in messages)])
         identity = fields[-1].setdefault("Nats-Msg-Id", self._fresh_id())
         fields[-1]["Nats-Batch-Commit"] = "1"
 
@@ -127,7 +126,7 @@ class Publisher:
             ]
             return self._commands(stamped, reply)
 
-        return await self._acknowledged(write, subject, _Witness(subject, identity), deadline)
+        return await self._acknowledged(write, subject, _Witness(subject, identity, floor), deadline)
 
     async def publish_work(self, messages: Sequence[Message], *, deadline: float = 5.0) -> None:
         """Publish many in a few writes, asking for an acknowledgement only of the last of every 500.
@@ -170,7 +169,7 @@ class Publisher:
                 inbox.forget(reply)
 
     async def _acknowledged(
-        self, write: Callable[[str], bytes], subject: str, witness: "_Witness | None", deadline: float
+        self, write: Callable[[str], bytes], subject: str, witness: "_Witness", deadline: float
     ) -> int:
         """Send what `write` gives for a reply subject until it is answered for certain, or time is up."""
         reason: Exception | None = None
@@ -186,7 +185,7 @@ class Publisher:
                     except LogUnavailable as error:
                         reason = error
                     except (Conflict, Duplicate) as error:
-                        if not unknown or witness is None:
+                        if not unknown:
                             raise
                         return await self._ours(witness, error)
                     await asyncio.sleep(_PAUSE)
@@ -207,15 +206,18 @@ class Publisher:
             inbox.forget(reply)
 
     async def _ours(self, witness: "_Witness", refusal: LogError) -> int:
-        """The sequence of our own earlier attempt if that is what refused this one, else the refusal."""
-        stream = (await self._connection.api("STREAM.NAMES", {"subject": witness.subject}))["streams"][0]
+        """The sequence of our own earlier attempt if it is in the log, else the refusal."""
+        found = await self._connection.api("STREAM.NAMES", {"subject": witness.subject})
+        stream = found["streams"][0]
         if witness.after is None:
             stored = await last_message(self._connection, stream, witness.subject)
         else:
             stored = await next_message(self._connection, stream, witness.subject, witness.after)
-        if stored is None or stored.headers.get("Nats-Msg-Id") != witness.msg_id:
-            raise refusal
-        return stored.sequence
+        while stored is not None:
+            if stored.headers.get("Nats-Msg-Id") == witness.msg_id:
+                return stored.sequence
+            stored = await next_message(self._connection, stream, witness.subject, stored.sequence)
+        raise refusal
 
     def _commands(self, messages: Sequence[Message], reply: str) -> bytes:
         """One buffer; only the last message asks for a reply."""
@@ -236,11 +238,11 @@ class Publisher:
 
 
 class _Witness(Struct, frozen=True):
-    """Where an earlier attempt of ours would be found: the last message, or the first after a sequence."""
+    """Where an earlier attempt of ours would be: after a sequence that it expected, else the last message."""
 
     subject: str
     msg_id: str
-    after: int | None = None
+    after: int | None
 
 
 class _Answer(Struct, frozen=True):
@@ -258,6 +260,11 @@ def _sequence(header: bytes, payload: bytes) -> int:
     if answer.error is not None:
         raise error_of(answer.error)
     return answer.seq
+
+
+def _floor(expects: Sequence[Expect | None]) -> int | None:
+    """A sequence that our message comes after: what it expected was in the stream before it."""
+    return max((expect.last_subject_sequence for expect in expects if expect is not None), default=None)
 
 
 def _expectation(expect: Expect) -> dict[str, str]:

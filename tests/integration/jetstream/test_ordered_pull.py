@@ -1,0 +1,159 @@
+"""Reading the log in order: never skip, never repeat, whatever happens in between."""
+
+import asyncio
+
+import pytest
+
+from integration.jetstream.eventually import eventually
+from integration.jetstream.outage import restart
+from integration.jetstream.relay import relay
+from servers.server import Server
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.errors import NotFound
+from waterclock.core.jetstream.publisher import Message, Publisher
+from waterclock.core.jetstream.pull import Pull
+
+
+async def store(publisher: Publisher, start: int, stop: int) -> None:
+    for begin in range(start, stop, 500):
+        numbers = range(begin, min(begin + 500, stop))
+        await publisher.publish_batch(
+            [Message(subject=f"wc.jobs.1.{n}", data=str(n).encode()) for n in numbers], deadline=20
+        )
+
+
+async def read(pull: Pull, count: int) -> list[int]:
+    """The next so many messages, as numbers."""
+    numbers: list[int] = []
+    while len(numbers) < count:
+        arrived = await pull.next(timeout=10)
+        assert arrived, f"silence after {len(numbers)} of {count}"
+        numbers += [int(delivery.data) for delivery in arrived]
+    return numbers
+
+
+async def consumers_of(connection: Connection, stream: str) -> list[str]:
+    names: list[str] = (await connection.api(f"CONSUMER.NAMES.{stream}", {}))["consumers"] or []
+    return names
+
+
+async def test_the_past_and_then_the_present(connection: Connection, publisher: Publisher) -> None:
+    await store(publisher, 0, 3000)
+    async with Pull.ordered(connection, "JOBS", ["wc.jobs.1.>"], after_sequence=0, batch=700) as pull:
+        assert pull.pending == 3000
+        assert await read(pull, 3000) == list(range(3000))
+        assert (pull.pending, pull.sequence) == (0, 3000)
+        assert await pull.next(timeout=0.05) == []
+        await publisher.publish("wc.jobs.2.x", b"another partition")
+        await publisher.publish("wc.jobs.1.x", b"3000")
+        assert await read(pull, 1) == [3000]
+        assert pull.sequence == 3002
+
+
+async def test_several_filters_and_a_place_to_begin(connection: Connection, publisher: Publisher) -> None:
+    for number, partition in enumerate([1, 2, 3, 1, 2, 3]):
+        await publisher.publish(f"wc.jobs.{partition}.x", str(number).encode())
+    filters = ["wc.jobs.1.>", "wc.jobs.3.>"]
+    async with Pull.ordered(connection, "JOBS", filters, after_sequence=1) as pull:
+        assert await read(pull, 3) == [2, 3, 5]
+
+
+async def test_a_message_is_there_as_soon_as_it_is_stored(
+    connection: Connection, publisher: Publisher
+) -> None:
+    async with Pull.ordered(connection, "RUNS", ["wc.runs.1"], after_sequence=0) as pull:
+        for number in range(20):
+            waiting = asyncio.create_task(pull.next())
+            await publisher.publish("wc.runs.1", str(number).encode())
+            (delivery,) = await asyncio.wait_for(waiting, 0.5)
+            assert int(delivery.data) == number
+
+
+async def test_idle_for_longer_than_a_request_lives(connection: Connection, publisher: Publisher) -> None:
+    async with Pull.ordered(connection, "RUNS", ["wc.runs.1"], after_sequence=0) as pull:
+        (name,) = await consumers_of(connection, "RUNS")
+        assert await pull.next(timeout=2.5) == []
+        await publisher.publish("wc.runs.1", b"0")
+        assert await read(pull, 1) == [0]
+        assert await consumers_of(connection, "RUNS") == [name]
+
+
+async def test_through_kill_nine(connection: Connection, publisher: Publisher, nats_server: Server) -> None:
+    async with (
+        Pull.ordered(connection, "JOBS", ["wc.jobs.1.>"], after_sequence=0, batch=500) as pull,
+        asyncio.TaskGroup() as group,
+    ):
+        group.create_task(store(publisher, 0, 20_000))
+        numbers = await read(pull, 2000)
+        await restart(nats_server)
+        numbers += await read(pull, 20_000 - len(numbers))
+        assert numbers == list(range(20_000))
+
+
+async def test_through_the_loss_of_its_consumer(connection: Connection, publisher: Publisher) -> None:
+    await store(publisher, 0, 5000)
+    async with Pull.ordered(connection, "JOBS", ["wc.jobs.1.>"], after_sequence=0, batch=1000) as pull:
+        numbers = await read(pull, 1)
+        for _ in range(3):
+            (name,) = await eventually(
+                lambda: consumers_of(connection, "JOBS"), lambda names: len(names) == 1
+            )
+            await connection.api(f"CONSUMER.DELETE.JOBS.{name}")
+            numbers += await read(pull, 1)
+        numbers += await read(pull, 5000 - len(numbers))
+        assert numbers == list(range(5000))
+
+
+async def test_through_a_wire_that_breaks_with_messages_on_it(
+    connection: Connection, publisher: Publisher, log_url: str
+) -> None:
+    async with relay(log_url) as wire, Connection.open(wire.url, name="far") as far:
+        await store(publisher, 0, 20_000)
+        async with Pull.ordered(far, "JOBS", ["wc.jobs.1.>"], after_sequence=0, batch=2000) as pull:
+            numbers: list[int] = []
+            for cut_at in (1, 3000, 9000):
+                while len(numbers) < cut_at:
+                    numbers += await read(pull, 1)
+                wire.cut()
+            numbers += await read(pull, 20_000 - len(numbers))
+            assert numbers == list(range(20_000))
+
+
+async def test_through_silence(connection: Connection, publisher: Publisher, log_url: str) -> None:
+    """A wire that carries nothing more without breaking is told from an idle one by the missing heartbeats."""
+    async with (
+        relay(log_url) as wire,
+        Connection.open(wire.url, name="far") as far,
+        Pull.ordered(far, "JOBS", ["wc.jobs.1.>"], after_sequence=0) as pull,
+    ):
+        first = await consumers_of(connection, "JOBS")
+        wire.muted = True
+        await store(publisher, 0, 100)
+        await eventually(
+            lambda: consumers_of(connection, "JOBS"), lambda names: bool(set(names) - set(first))
+        )
+        wire.muted = False
+        assert await read(pull, 100) == list(range(100))
+
+
+async def test_it_leaves_no_consumer_behind(
+    connection: Connection, publisher: Publisher, log_url: str
+) -> None:
+    async with relay(log_url) as wire, Connection.open(wire.url, name="far") as far:
+        async with Pull.ordered(far, "JOBS", ["wc.jobs.1.>"], after_sequence=0) as pull:
+            for number in range(3):
+                wire.cut()
+                await publisher.publish("wc.jobs.1.x", str(number).encode())
+                assert await read(pull, 1) == [number]
+            await eventually(lambda: consumers_of(connection, "JOBS"), lambda names: len(names) == 1)
+        await eventually(lambda: consumers_of(connection, "JOBS"), lambda names: names == [])
+
+
+async def test_a_stream_that_is_not_there_is_said_at_once_or_later(connection: Connection) -> None:
+    with pytest.raises(NotFound):
+        async with Pull.ordered(connection, "NONE", [">"], after_sequence=0):
+            pass
+    async with Pull.ordered(connection, "JOBS", ["wc.jobs.>"], after_sequence=0) as pull:
+        await connection.api("STREAM.DELETE.JOBS")
+        with pytest.raises(NotFound):
+            await pull.next(timeout=10)
