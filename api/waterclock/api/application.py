@@ -10,6 +10,7 @@ from waterclock.api.intake import Intake
 from waterclock.api.ledger import Ledger
 from waterclock.api.readmodels.pool import Pool
 from waterclock.api.requests import Requests
+from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
@@ -33,6 +34,7 @@ class Application:
     pool: Pool
     """The read models."""
     freshness: Freshness
+    control: Bucket
     logs: Store
 
     def partition_of(self, job_or_run_id: str) -> int:
@@ -62,5 +64,6 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
             requests=Requests(publisher, instance),
             pool=pool,
             freshness=freshness,
+            control=Bucket(connection, publisher, names.CONTROL),
             logs=EmbeddedStore(connection, publisher, names.LOGS),
         )

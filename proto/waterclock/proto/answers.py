@@ -256,6 +256,65 @@ class Change(Struct, frozen=True, kw_only=True):
     """Nothing more can come of what was watched."""
 
 
+# --- operations ------------------------------------------------------------------------------------------
+
+
+class Executor(Struct, frozen=True, kw_only=True):
+    executor_id: str
+    status: Literal["ACTIVE", "DRAINING"]
+    host: str
+    pid: int
+    tier: str
+    queues: list[str]
+    handlers: list[str]
+    slots: int
+    busy: int
+    running: list[str]
+    """Ids of the runs it has in hand; the first few hundred."""
+    started_at: datetime
+    seen_at: datetime
+
+
+class Queue(Struct, frozen=True, kw_only=True):
+    """Work of one queue (or of one handler in it), tier and priority band."""
+
+    queue: str
+    handler: str | None
+    tier: str
+    priority: int
+    """The lowest priority of the band."""
+    waiting: int
+    running: int
+    redelivered: int
+    pulls: int
+    """Requests for work that are open; none with something waiting means nobody serves it."""
+
+
+class Partition(Struct, frozen=True, kw_only=True):
+    partition: int
+    owner: str | None
+    host: str | None = None
+    lease: int | None = None
+    """The fencing token."""
+    cursor: datetime | None = None
+    """Every fire up to here is decided."""
+    lag_seconds: float | None = None
+    active_runs: int | None = None
+    armed: int | None = None
+    """Schedules in memory because they are due soon."""
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    name: str
+    ok: bool
+    detail: str
+
+
+class SystemStatus(Struct, frozen=True, kw_only=True):
+    ok: bool
+    checks: list[Check]
+
+
 class Ids(Struct, frozen=True, kw_only=True):
     ids: list[str]
 

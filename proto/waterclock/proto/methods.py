@@ -198,6 +198,38 @@ EVENTS_WATCH = Method(
     Rest("GET", "/v1/events", answer="events"),
     streaming=True,
 )
+EXECUTORS_LIST = Method(
+    "executors.list",
+    "Who runs things, and what",
+    queries.Nothing,
+    Page[answers.Executor],
+    "read",
+    Rest("GET", "/v1/executors"),
+)
+QUEUES_LIST = Method(
+    "queues.list",
+    "What waits and runs, by queue, tier and priority",
+    queries.Nothing,
+    Page[answers.Queue],
+    "read",
+    Rest("GET", "/v1/queues"),
+)
+PARTITIONS_LIST = Method(
+    "partitions.list",
+    "Which scheduler owns which partition, and how far it is",
+    queries.Nothing,
+    Page[answers.Partition],
+    "read",
+    Rest("GET", "/v1/partitions"),
+)
+SYSTEM_STATUS = Method(
+    "system.status",
+    "Whether all is well",
+    queries.Nothing,
+    answers.SystemStatus,
+    "read",
+    Rest("GET", "/v1/status"),
+)
 IDS_FIND = Method("ids.find", "What a shortened id stands for", queries.IdQuery, answers.Ids, "read")
 
 METHODS: tuple[Method[Any, Any], ...] = tuple(

@@ -11,8 +11,11 @@ from waterclock.proto.answers import ENDED, JobAccepted, Run
 
 
 def follow_to_end(wire: BlockingWire, accepted: JobAccepted, *, json: bool) -> int:
-    """The exit code: done if the run succeeded."""
-    run_id = _first_run(wire, accepted)
+    """Follows a new job's first run. The exit code: done if the run succeeded."""
+    return follow_run(wire, _first_run(wire, accepted), json=json)
+
+
+def follow_run(wire: BlockingWire, run_id: str, *, json: bool) -> int:
     if not json:
         print_log(wire, run_id, follow=True)
     run = wire.call(methods.RUNS_GET, queries.RunRef(run_id=run_id))

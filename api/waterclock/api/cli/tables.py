@@ -33,6 +33,12 @@ def coloured(text: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if code and colourful() else text
 
 
+def marked(ok: bool) -> str:
+    """A tick or a cross."""
+    mark, code = ("✓", 32) if ok else ("✗", 31)
+    return f"\x1b[{code}m{mark}\x1b[0m" if colourful() else mark
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as they need; on a terminal the widest give way until a line fits."""
     rows = [[_clean(cell) for cell in row] for row in rows]

@@ -1,6 +1,16 @@
 """The functions that answer the method table. Importing this package registers all of them."""
 
-from waterclock.api.methods import accept, control, dead_letters, events, jobs, logs, runs, schedules
+from waterclock.api.methods import (
+    accept,
+    control,
+    dead_letters,
+    events,
+    jobs,
+    logs,
+    operations,
+    runs,
+    schedules,
+)
 from waterclock.api.registry import handler_of, stream_of
 
 __all__ = [
@@ -11,6 +21,7 @@ __all__ = [
     "handler_of",
     "jobs",
     "logs",
+    "operations",
     "runs",
     "schedules",
     "stream_of",

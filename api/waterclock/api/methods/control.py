@@ -62,7 +62,12 @@ async def run_now(app: Application, request: RunNow, caller: Caller) -> answers.
     command = _command_id(request.idempotency_key)
     run_id = requested_run_id(request.job_id, command)
     event = RunRequested(
-        run_id=run_id, at=now_us(), version=definition.version, actor=caller.actor, cause=command, parameters=request.parameters or None
+        run_id=run_id,
+        at=now_us(),
+        version=definition.version,
+        actor=caller.actor,
+        cause=command,
+        parameters=request.parameters or None,
     )
     await app.requests.append(app.partition_of(run_id), [event])
     return answers.RunAccepted(run_id=run_id)

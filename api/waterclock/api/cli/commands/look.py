@@ -7,19 +7,12 @@ import typer
 
 from waterclock.api.cli import words
 from waterclock.api.cli.following import print_log
-from waterclock.api.cli.options import Data, Json, Limit
+from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId
 from waterclock.api.cli.printing import note, print_json
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.cli.tables import facts, table
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import Job, Page, Run
-
-JobId = Annotated[
-    str, typer.Argument(metavar="JOB", help="A job's id, or the beginning of it.", show_default=False)
-]
-RunId = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of it.", show_default=False)
-]
 
 
 def jobs(

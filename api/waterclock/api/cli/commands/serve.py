@@ -119,6 +119,7 @@ def api(
 
 
 projector = typer.Typer(
+    name="projector",
     help="Run one projector against existing servers, or rebuild the read models.",
     invoke_without_command=True,
     add_completion=False,

@@ -1,0 +1,258 @@
+"""Commands that change things: update, pause, resume, cancel, cancel-run, run-now, retry, dead, redrive."""
+
+import secrets
+from typing import Annotated
+
+import typer
+
+from waterclock.api import decoding
+from waterclock.api.cli import definition as define
+from waterclock.api.cli.following import follow_run
+from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId
+from waterclock.api.cli.printing import note, print_json
+from waterclock.api.cli.session import connected, with_job, with_run
+from waterclock.api.cli.tables import table
+from waterclock.api.cli.words import ago, stamp
+from waterclock.proto import methods, queries
+from waterclock.proto.answers import Job, Run
+
+Note = Annotated[str, typer.Option(help="Why; kept with the change.", metavar="TEXT")]
+Version = Annotated[
+    int | None, typer.Option("--if-version", help="Only if it is still this version.", metavar="N")
+]
+
+
+def update(
+    job_id: JobId,
+    command: define.Command = None,
+    name: Annotated[str | None, typer.Option(help="Rename it.", metavar="NAME")] = None,
+    cron: define.Cron = None,
+    tz: define.Tz = None,
+    every: define.Every = None,
+    at: define.At = None,
+    in_: define.In = None,
+    after: define.After = None,
+    shell: define.Shell = None,
+    http: define.Http = None,
+    handler: define.Handler = None,
+    artifact: define.Artifact = None,
+    payload: define.Payload = None,
+    retries: define.Retries = None,
+    timeout: define.Timeout = None,
+    priority: define.Priority = None,
+    tier: define.Tier = None,
+    queue: define.Queue = None,
+    overlap: define.Overlap = None,
+    catch_up: define.CatchUp = None,
+    label: define.Label = None,
+    critical: define.Critical = None,
+    exactly_once: define.ExactlyOnce = None,
+    if_version: Version = None,
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """Change a job. What is not said stays; the change counts from now and never fires the past."""
+    fields = define.fields(
+        cron=cron,
+        tz=tz,
+        every=every,
+        at=at,
+        in_=in_,
+        after=after,
+        shell=shell,
+        http=http,
+        handler=handler,
+        artifact=artifact,
+        command=command,
+        payload=payload,
+        retries=retries,
+        timeout=timeout,
+        priority=priority,
+        tier=tier,
+        queue=queue,
+        overlap=overlap,
+        catch_up=catch_up,
+        label=label,
+        critical=critical,
+        exactly_once=exactly_once,
+    )
+    if name is not None:
+        fields["name"] = name
+
+    def edit(job_id: str) -> Job:
+        patch = decoding.convert(
+            {**fields, "job_id": job_id, "if_match": if_version}, queries.JobPatch, text=False
+        )
+        return wire.call(methods.JOBS_UPDATE, patch)
+
+    with connected(data) as wire:
+        changed = with_job(wire, job_id, edit)
+    _changed(changed, "updated", json)
+
+
+def pause(
+    job_id: JobId, note: Note = "", if_version: Version = None, json: Json = False, data: Data = None
+) -> None:
+    """Pause a job's schedule. What runs goes on, and run-now still works."""
+    with connected(data) as wire:
+        paused = with_job(
+            wire,
+            job_id,
+            lambda id: wire.call(
+                methods.JOBS_PAUSE, queries.PauseJob(job_id=id, note=note, if_match=if_version)
+            ),
+        )
+    _changed(paused, "paused", json)
+
+
+def resume(
+    job_id: JobId,
+    missed: Annotated[
+        bool, typer.Option("--missed", help="Take what was missed, by the job's catch-up policy.")
+    ] = False,
+    if_version: Version = None,
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """Resume a paused job, from now on."""
+    with connected(data) as wire:
+        resumed = with_job(
+            wire,
+            job_id,
+            lambda id: wire.call(
+                methods.JOBS_RESUME, queries.ResumeJob(job_id=id, missed=missed, if_match=if_version)
+            ),
+        )
+    _changed(resumed, "resumed", json)
+
+
+def cancel(
+    job_id: JobId, note: Note = "", if_version: Version = None, json: Json = False, data: Data = None
+) -> None:
+    """Cancel a job for good, and stop what it runs."""
+    with connected(data) as wire:
+        cancelled = with_job(
+            wire,
+            job_id,
+            lambda id: wire.call(
+                methods.JOBS_CANCEL, queries.CancelJob(job_id=id, note=note, if_match=if_version)
+            ),
+        )
+    _changed(cancelled, "cancelled", json)
+
+
+def cancel_run(
+    run_id: RunId,
+    note: Note = "",
+    now: Annotated[bool, typer.Option("--now", help="Kill at once, without a grace.")] = False,
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """Stop one run: queued, running or waiting for a retry."""
+    with connected(data) as wire:
+        run = with_run(
+            wire,
+            run_id,
+            lambda id: wire.call(methods.RUNS_CANCEL, queries.CancelRun(run_id=id, note=note, now=now)),
+        )
+    _asked(run, "asked to stop", json)
+
+
+def run_now(
+    job_id: JobId,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run; exit with its result.")] = False,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Run a job now, beside its schedule."""
+    key = secrets.token_hex(10)
+    with connected(data) as wire:
+        accepted = with_job(
+            wire,
+            job_id,
+            lambda id: wire.call(methods.JOBS_RUN_NOW, queries.RunNow(job_id=id, idempotency_key=key)),
+        )
+        if wait:
+            return follow_run(wire, accepted.run_id, json=json)
+    print_json(accepted) if json else print(accepted.run_id)
+    return 0
+
+
+def retry(
+    run_id: RunId,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run; exit with its result.")] = False,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Try a run that ended badly again: same run, next attempt."""
+    with connected(data) as wire:
+        run = with_run(wire, run_id, lambda id: wire.call(methods.RUNS_RETRY, queries.RetryRun(run_id=id)))
+        if wait:
+            return follow_run(wire, run.run_id, json=json)
+    _asked(run, "will be tried again", json)
+    return 0
+
+
+def dead(
+    job_id: Annotated[str | None, typer.Option("--job", help="Only this job's.", metavar="JOB")] = None,
+    q: Annotated[str | None, typer.Option("--search", "-q", help="Text in the reason or error.")] = None,
+    limit: Limit = 50,
+    cursor: Annotated[str | None, typer.Option(help="Go on after a page.", metavar="CURSOR")] = None,
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """List runs out of attempts."""
+    with connected(data) as wire:
+        query = queries.DeadLettersQuery(job_id=job_id, q=q, limit=limit, cursor=cursor)
+        page = wire.call(methods.DEAD_LETTERS_LIST, query)
+    if json:
+        print_json(page)
+        return
+    rows = [
+        (letter.run_id, letter.status, ago(letter.dead_time), str(letter.attempt_number), letter.reason or "")
+        for letter in page.items
+    ]
+    print(table(("RUN", "STATUS", "GIVEN UP", "ATTEMPTS", "REASON"), rows) if rows else "no dead letters")
+    if page.next_cursor:
+        note(f"there are more: --cursor {page.next_cursor}")
+
+
+def redrive(
+    run_ids: Annotated[list[str] | None, typer.Argument(metavar="[RUN]…", help="Dead letters.")] = None,
+    job_id: Annotated[str | None, typer.Option("--job", help="All of this job's.", metavar="JOB")] = None,
+    q: Annotated[
+        str | None, typer.Option("--search", "-q", help="All with this text in reason or error.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All there are.")] = False,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Try dead letters again: some by id, all of a job, all that match, or all."""
+    done: list[str] = []
+    with connected(data) as wire:
+        while True:
+            request = queries.Redrive(run_ids=tuple(run_ids or ()), job_id=job_id, q=q, all=every)
+            redriven = wire.call(methods.DEAD_LETTERS_REDRIVE, request)
+            done += redriven.run_ids
+            if not redriven.more or not redriven.run_ids:
+                break
+            note(f"{len(done)} so far")
+    if json:
+        print_json({"run_ids": done, "refused": redriven.refused})
+    else:
+        print(f"{len(done)} will be tried again")
+    for refusal in redriven.refused:
+        note(f"{refusal.id}: {refusal.reason}")
+    return 1 if redriven.refused else 0
+
+
+def _changed(job: Job, what: str, json: bool) -> None:
+    if json:
+        print_json(job)
+        return
+    coming = f", next run {stamp(job.next_run_at)}" if job.next_run_at else ""
+    print(f"{job.job_id} {what} (version {job.version}){coming}")
+
+
+def _asked(run: Run, what: str, json: bool) -> None:
+    print_json(run) if json else print(f"{run.run_id} {what}; it is {run.status}")

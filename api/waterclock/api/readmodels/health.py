@@ -1,0 +1,26 @@
+"""How far the read models are, and what they show to be wrong."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from waterclock.api.readmodels import statements
+from waterclock.api.readmodels.pool import Pool
+
+_SQL = statements.load("health.sql")
+
+
+class Folded(Struct, frozen=True):
+    position: int
+    event_time: datetime | None
+
+
+async def folded(pool: Pool, stream: str) -> dict[int, Folded]:
+    """How far each partition of a stream is folded in."""
+    rows = await pool.fetch(_SQL["folded"], stream)
+    return {row["partition"]: Folded(row["position"], row["event_time"]) for row in rows}
+
+
+async def dead_letters(pool: Pool, namespace: str) -> int:
+    row = await pool.fetch_one(_SQL["dead_letters"], namespace)
+    return 0 if row is None else int(row["count"])

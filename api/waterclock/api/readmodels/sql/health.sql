@@ -1,0 +1,7 @@
+-- name: folded
+-- How far each partition of a stream is folded in, and when that was stored in the log.
+SELECT partition, position, event_time FROM waterclock.projection_state WHERE stream = $1;
+
+-- name: dead_letters
+-- How many runs are out of attempts.
+SELECT count(*) AS count FROM waterclock.dead_letters WHERE namespace = $1;
