@@ -7,6 +7,7 @@ from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
 from waterclock.proto.events import (
     Instant,
+    OutcomeRejected,
     RunCancelled,
     RunFailed,
     RunReturned,
@@ -109,6 +110,19 @@ def classify(attempt: Attempt, end: ending.Ending, now: Instant) -> OutcomeEvent
             )
         case _:
             assert_never(end)
+
+
+def rejected(attempt: Attempt, outcome: OutcomeEvent, current_token: int) -> OutcomeRejected:
+    """An outcome that came too late to count. `current_token`: whose it is now, 0 if nobody's."""
+    return OutcomeRejected(
+        run_id=attempt.item.run_id,
+        at=outcome.at,
+        attempt=attempt.item.attempt,
+        executor_id=attempt.executor_id,
+        fencing_token=attempt.fencing_token or 0,
+        current_token=current_token or None,
+        outcome=str(outcome.__struct_config__.tag),
+    )
 
 
 def _retry_after_failure(attempt: Attempt, end: ending.Failed, now: Instant) -> Instant | None:

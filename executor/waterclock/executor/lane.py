@@ -13,11 +13,13 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
 from waterclock.executor.claims import Claims
-from waterclock.executor.classify import classify
+from waterclock.executor.classify import OutcomeEvent, classify, rejected
 from waterclock.executor.deadline import start_deadline
+from waterclock.executor.fences import Fences
+from waterclock.executor.keepalive import KeepAlive
 from waterclock.executor.performer.performer import Performer
 from waterclock.executor.reporter import Reporter
-from waterclock.executor.running import Cause, InHand, Running
+from waterclock.executor.running import Cause, InHand, Running, ended_by
 from waterclock.executor.slots import Slots
 from waterclock.executor.stops import Stops
 from waterclock.proto.work import WorkItem
@@ -34,9 +36,11 @@ class Desk(Struct, frozen=True, kw_only=True):
     executor_id: str
     in_hand: InHand
     acks: Acks
+    keep_alive: KeepAlive
     reporter: Reporter
     claims: Claims
     stops: Stops
+    fences: Fences
     stop_grace: float
     """Seconds between TERM and KILL."""
 
@@ -61,11 +65,13 @@ class Lane:
         known = desk.in_hand.get(item)
         if known is not None:
             known.delivery = delivery
+            desk.keep_alive.hold(known)
         elif desk.reporter.knows_end_of(item) or desk.stops.withdrew(item.run_id):
             desk.acks.ack(delivery)
         else:
             running = Running(item, delivery, self.slots.cost_of(item.spec.slots))
             desk.in_hand.add(running)
+            desk.keep_alive.hold(running)
             if delivery.delivered > 1 or item.recovered:
                 self._busy.add(running)
                 running.task = self._loop.create_task(self._claim(running))
@@ -81,7 +87,8 @@ class Lane:
             pass
         cause = Cause(kind="handed_back", reason="its executor was stopped", grace=_LAST_GRACE_SECONDS)
         for running, crash_count in self._waiting:
-            self._report(running, self._started(running, crash_count), ending.HandedBack(reason=cause.reason))
+            attempt = self._started(running, crash_count)
+            self._report(running, classify(attempt, ended_by(cause), now_us()))
         self._waiting.clear()
         for running in list(self._busy):
             running.stop(cause)
@@ -126,7 +133,41 @@ class Lane:
             running.task = self._loop.create_task(self._run(running, crash_count))
 
     async def _run(self, running: Running, crash_count: int) -> None:
-        attempt = self._started(running, crash_count)
+        try:
+            if running.item.spec.delivery == "exactly_once":
+                await self._run_fenced(running, crash_count)
+            else:
+                attempt = self._started(running, crash_count)
+                end = await self._perform(attempt, running)
+                self._report(running, classify(attempt, end, now_us()))
+        finally:
+            self._rest(running)
+            self._release(running.cost)
+
+    async def _run_fenced(self, running: Running, crash_count: int) -> None:
+        """As any other, but under a lease, and reported only if the lease is still held."""
+        fence = await self._desk.fences.acquire(running.item, running)
+        if fence is None:
+            assert running.cause is not None
+            attempt = self._started(running, crash_count)
+            self._report(running, classify(attempt, ended_by(running.cause), now_us()))
+            return
+        attempt = self._started(running, crash_count, fence.token)
+        keeping = self._loop.create_task(fence.keep(running))
+        try:
+            end = await self._perform(attempt, running)
+        finally:
+            keeping.cancel()
+            await asyncio.wait([keeping])
+        other = await fence.confirm()
+        event = classify(attempt, end, now_us())
+        if other is None:
+            self._report(running, event)
+            await fence.release()
+        else:
+            self._desk.reporter.ended(running, rejected(attempt, event, other), let_go=None)
+
+    async def _perform(self, attempt: Attempt, running: Running) -> ending.Ending:
         spec = running.item.spec
         performer = self._performers[type(spec.task)]
         self._desk.reporter.started(running, at_once=performer.slow)
@@ -134,28 +175,26 @@ class Lane:
         if spec.timeout_seconds is not None:
             deadline = start_deadline(running, spec.timeout_seconds, self._desk.stop_grace)
         try:
-            end = await performer.perform(attempt, running)
+            return await performer.perform(attempt, running)
         except Exception as error:
             _log.exception("an attempt broke the executor", extra={"run_id": running.item.run_id})
-            end = ending.Failed(reason=f"the executor could not run it: {type(error).__name__}: {error}")
+            return ending.Failed(reason=f"the executor could not run it: {type(error).__name__}: {error}")
         finally:
             if deadline is not None:
                 deadline.cancel()
-            self._rest(running)
-            self._release(running.cost)
-        self._report(running, attempt, end)
 
-    def _started(self, running: Running, crash_count: int) -> Attempt:
+    def _started(self, running: Running, crash_count: int, token: int | None = None) -> Attempt:
         attempt = running.attempt = Attempt(
-            item=running.item, executor_id=self._desk.executor_id, started=now_us(), crash_count=crash_count
+            item=running.item,
+            executor_id=self._desk.executor_id,
+            started=now_us(),
+            crash_count=crash_count,
+            fencing_token=token,
         )
         return attempt
 
-    def _report(self, running: Running, attempt: Attempt, end: ending.Ending) -> None:
-        self._desk.reporter.ended(running, classify(attempt, end, now_us()), self._let_go)
-
-    def _let_go(self, running: Running) -> None:
-        self._desk.acks.ack(running.delivery)
+    def _report(self, running: Running, event: OutcomeEvent) -> None:
+        self._desk.reporter.ended(running, event, self._desk.keep_alive.let_go)
 
     def _rest(self, running: Running) -> None:
         self._busy.discard(running)

@@ -17,6 +17,7 @@ from waterclock.executor.warden.orders import (
     Order,
     Output,
     Refused,
+    Renew,
     Start,
     Stop,
     Unpacker,
@@ -81,13 +82,19 @@ class Processes(asyncio.Protocol):
         output_bytes: int,
         limits: Limits,
         user: int | None = None,
+        lease_seconds: float = 0.0,
     ) -> Process:
         """`ended` fails with CannotStart if it could not be started; `hear` gets its output, piece by piece."""
         number = next(self._numbers)
         process = Process(number, asyncio.get_running_loop().create_future(), hear)
         self._live[number] = process
-        self._order(Start(number, list(argv), dict(env), stdin, output_bytes, limits, user))
+        self._order(Start(number, list(argv), dict(env), stdin, output_bytes, limits, user, lease_seconds))
         return process
+
+    def renew(self, process: Process, seconds: float) -> None:
+        """Let a process that lives on a lease live so much longer."""
+        if process.number in self._live:
+            self._order(Renew(process.number, seconds))
 
     def stop(self, process: Process, *, grace: float) -> None:
         """TERM to all of it, KILL after `grace` seconds. Harmless when it is gone."""

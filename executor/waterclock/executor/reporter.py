@@ -41,8 +41,8 @@ class Reporter:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._say_all_started)
 
-    def ended(self, running: Running, event: OutcomeEvent | OutcomeRejected, let_go: LetGo) -> None:
-        """`let_go` is called when the log has acknowledged the outcome."""
+    def ended(self, running: Running, event: OutcomeEvent | OutcomeRejected, let_go: LetGo | None) -> None:
+        """`let_go` is called when the log has acknowledged the outcome; None: the work is somebody else's by now."""
         self._silent.pop(key_of(running.item), None)
         acknowledged = self._frames.append(self.partition_of(event.run_id), event)
         acknowledged.add_done_callback(partial(self._acknowledged, running, let_go))
@@ -51,14 +51,15 @@ class Reporter:
         """Whether the log has an outcome of this attempt from us, as far as we remember."""
         return key_of(item) in self._ended
 
-    def _acknowledged(self, running: Running, let_go: LetGo, future: "asyncio.Future[int]") -> None:
+    def _acknowledged(self, running: Running, let_go: LetGo | None, future: "asyncio.Future[int]") -> None:
         if future.cancelled() or future.exception() is not None:
             return  # the delivery comes back to somebody, who will ask the owner
         self._ended[key_of(running.item)] = None
         if len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
         self._in_hand.remove(running)
-        let_go(running)
+        if let_go is not None:
+            let_go(running)
 
     def _say_all_started(self) -> None:
         self._timer = None

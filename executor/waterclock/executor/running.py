@@ -15,7 +15,7 @@ from waterclock.proto.work import WorkItem
 class Cause(Struct, frozen=True, kw_only=True):
     """Why an attempt is stopped before its end."""
 
-    kind: Literal["cancelled", "timed_out", "handed_back"]
+    kind: Literal["cancelled", "timed_out", "handed_back", "fenced"]
     reason: str
     grace: float = 0.0
     """Seconds between TERM and KILL."""
@@ -27,16 +27,19 @@ Interrupt = Callable[[Cause], object]
 class Running:
     """One attempt in hand. Its lane's task owns it; others may only stop it or renew its delivery."""
 
-    __slots__ = ("_interrupt", "attempt", "cause", "cost", "delivery", "item", "task")
+    __slots__ = ("_interrupt", "_renew", "attempt", "cause", "cost", "delivery", "item", "silences", "task")
 
     def __init__(self, item: WorkItem, delivery: Delivery, cost: int) -> None:
         self.item = item
         self.delivery = delivery
         self.cost = cost
+        self.silences = 0
+        """Which silence of ours came before its delivery."""
         self.attempt: Attempt | None = None
         self.cause: Cause | None = None
         self.task: asyncio.Task[None] | None = None
         self._interrupt: Interrupt | None = None
+        self._renew: Callable[[float], None] | None = None
 
     def stop(self, cause: Cause) -> None:
         """The first cause names the end; a later one can only hurry it."""
@@ -51,9 +54,17 @@ class Running:
         if self.cause is not None:
             interrupt(self.cause)
 
+    def on_renewal(self, renew: Callable[[float], None]) -> None:
+        """Call `renew` with the seconds for which the attempt's lease may be relied on, whenever that changes."""
+        self._renew = renew
+
+    def renewed(self, seconds: float) -> None:
+        if self._renew is not None:
+            self._renew(seconds)
+
     def uninterruptible(self) -> None:
         """What follows must not be disturbed: the performing is over."""
-        self._interrupt = None
+        self._interrupt = self._renew = None
 
 
 def ended_by(
@@ -66,6 +77,8 @@ def ended_by(
             return ending.TimedOut(reason=cause.reason, error_message=error_message, traces=traces)
         case "handed_back":
             return ending.HandedBack(reason=cause.reason, traces=traces)
+        case "fenced":
+            return ending.Failed(reason=cause.reason, error_message=error_message, traces=traces)
         case _:
             assert_never(cause.kind)
 

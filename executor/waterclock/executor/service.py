@@ -18,7 +18,8 @@ from waterclock.core.runtime.service import StopSignal, ready
 from waterclock.core.runtime.settings import Settings, SettingsError
 from waterclock.core.store.embedded import EmbeddedStore
 from waterclock.executor.claims import Claims
-from waterclock.executor.keepalive import keep_alive
+from waterclock.executor.fences import Fences
+from waterclock.executor.keepalive import KeepAlive
 from waterclock.executor.lane import Desk, Lane
 from waterclock.executor.loading import load_workers
 from waterclock.executor.membership import Membership
@@ -75,7 +76,8 @@ class Executor:
             connection = await scope.enter_async_context(Connection.open(self._url, name=self.executor_id))
             publisher = Publisher(connection)
             frames = FrameWriter(publisher, writer=self.executor_id)
-            desk = self._desk(connection, frames)
+            control = Bucket(connection, publisher, names.CONTROL)
+            desk = self._desk(connection, frames, control)
             await scope.enter_async_context(desk.stops.listening(connection, self.executor_id))
             outputs = Outputs(
                 EmbeddedStore(connection, publisher, names.LOGS), Broadcast(connection), _OUTPUT_LIMIT
@@ -85,9 +87,9 @@ class Executor:
                 await self._open_line(scope, connection, desk, line)
                 for line in await self._lines(scope, outputs)
             ]
-            membership = self._membership(Bucket(connection, publisher, names.CONTROL), desk, lines)
+            membership = self._membership(control, desk, lines)
             async with _background(
-                keep_alive(desk.in_hand, desk.acks, every=self._settings.ack_wait_seconds * 0.3),
+                desk.keep_alive.run(),
                 membership.beat_for_ever(),
             ):
                 ready()
@@ -99,16 +101,24 @@ class Executor:
                 await frames.close()
             await membership.leave()
 
-    def _desk(self, connection: Connection, frames: FrameWriter) -> Desk:
+    def _desk(self, connection: Connection, frames: FrameWriter, control: Bucket) -> Desk:
         in_hand = InHand()
+        acks = Acks(connection)
         partitions = self._settings.partitions
         return Desk(
             executor_id=self.executor_id,
             in_hand=in_hand,
-            acks=Acks(connection),
+            acks=acks,
+            keep_alive=KeepAlive(
+                in_hand,
+                acks,
+                ack_wait=self._settings.ack_wait_seconds,
+                connected=lambda: connection.nc.is_connected,
+            ),
             reporter=Reporter(frames, in_hand, executor_id=self.executor_id, partitions=partitions),
             claims=Claims(connection, executor_id=self.executor_id, partitions=partitions),
             stops=Stops(in_hand, grace=_STOP_GRACE_SECONDS),
+            fences=Fences(control, self.executor_id),
             stop_grace=_STOP_GRACE_SECONDS,
         )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
 from waterclock.executor.environment import environment, payload_of
+from waterclock.executor.fences import HELD_SECONDS
 from waterclock.executor.json_output import from_line
 from waterclock.executor.output import OutputLog, Outputs
 from waterclock.executor.processes import CannotStart, Process, Processes
@@ -57,12 +58,14 @@ class ProcessPerformer:
             output_bytes=self._outputs.limit_of(attempt.item.spec),
             limits=_limits(attempt.item.spec.limits),
             user=self._user,
+            lease_seconds=HELD_SECONDS if attempt.fencing_token is not None else 0.0,
         )
 
         def interrupt(cause: Cause) -> None:
             self._processes.stop(process, grace=cause.grace)
 
         running.interruptible(interrupt)
+        running.on_renewal(lambda seconds: self._processes.renew(process, seconds))
         try:
             exited = await self._end_of(process)
         finally:
@@ -102,6 +105,10 @@ def _ending(exited: Exited, cause: Cause | None, log: OutputLog) -> ending.Endin
     output = from_line(exited.last_line)
     if cause is not None:
         return ended_by(cause, traces, log.tail())
+    if exited.lapsed:
+        return ending.Failed(
+            reason="its lease was not renewed in time", error_message=log.tail(), traces=traces
+        )
     if exited.code == 0:
         return ending.Succeeded(output=output, traces=traces)
     return ending.Failed(reason=_reason(exited.code), error_message=log.tail(), output=output, traces=traces)

@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from pathlib import Path
+from typing import assert_never
 
 from waterclock.executor.warden import lineage
 from waterclock.executor.warden.launch import CannotStart
@@ -14,6 +15,7 @@ from waterclock.executor.warden.orders import (
     Order,
     Output,
     Refused,
+    Renew,
     Start,
     Stop,
     Unpacker,
@@ -43,8 +45,8 @@ class Keeper:
         self._running: dict[int, Ward] = {}
         """By pid."""
         self._by_fd: dict[int, Ward] = {}
-        self._stopping: dict[int, Ward] = {}
-        """Asked to end, and to be killed at a known time."""
+        self._timed: dict[int, Ward] = {}
+        """To be killed at a known time: asked to end, or living on a lease."""
         self._ended: list[Ward] = []
         """The process is gone, but maybe not all it left behind."""
         self._strays = Strays()
@@ -90,6 +92,12 @@ class Keeper:
                 ward = self._wards.get(number)
                 if ward is not None and ward.pid in self._running:
                     self._stop(ward, grace)
+            case Renew(ward=number, seconds=seconds):
+                ward = self._wards.get(number)
+                if ward is not None and not ward.terminated:
+                    self._kill_after(ward, seconds)
+            case _:
+                assert_never(order)
 
     def _start(self, order: Start) -> None:
         ward = Ward(order, self._root / str(order.ward), OutputPipes(self._epoll))
@@ -102,16 +110,22 @@ class Keeper:
         self._wards[ward.number] = self._running[ward.pid] = ward
         for fd in ward.pipes.fds:
             self._by_fd[fd] = ward
+        if order.lease_seconds:
+            self._kill_after(ward, order.lease_seconds)
 
     def _stop(self, ward: Ward, grace: float) -> None:
         self._refresh_strays()
         if grace <= 0:
-            self._stopping.pop(ward.number, None)
+            self._timed.pop(ward.number, None)
             ward.signal(signal.SIGKILL, self._strays.of(ward.mark))
-        elif ward.number not in self._stopping:
-            ward.kill_at = time.monotonic() + grace
-            self._stopping[ward.number] = ward
+        elif not ward.terminated:
+            ward.terminated = True
+            self._kill_after(ward, min(grace, ward.kill_at - time.monotonic()))
             ward.signal(signal.SIGTERM, self._strays.of(ward.mark))
+
+    def _kill_after(self, ward: Ward, seconds: float) -> None:
+        ward.kill_at = time.monotonic() + seconds
+        self._timed[ward.number] = ward
 
     def _hear(self, ward: Ward, fd: int, events: int) -> None:
         ward.hear(fd, ward.pipes.read(fd, events))
@@ -128,7 +142,7 @@ class Keeper:
                 _kill_group(pid)  # now, while the zombie keeps its number from being used again
             _, status, usage = os.wait4(pid, 0)
             if ward is not None:
-                self._stopping.pop(ward.number, None)
+                self._timed.pop(ward.number, None)
                 ward.end(
                     os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
                 )
@@ -166,8 +180,9 @@ class Keeper:
         if self._ended:
             self._sweep()
         now = time.monotonic()
-        if self._stopping:
-            for ward in [ward for ward in self._stopping.values() if ward.kill_at <= now]:
+        if self._timed:
+            for ward in [ward for ward in self._timed.values() if ward.kill_at <= now]:
+                ward.lapsed = not ward.terminated
                 self._stop(ward, 0)
         if self._flush_at is not None and self._flush_at <= now:
             self._flush_at = None
@@ -179,7 +194,7 @@ class Keeper:
         """Seconds until the clock has something to do."""
         if self._ended:
             return _SWEEP_SECONDS
-        times = [ward.kill_at for ward in self._stopping.values()]
+        times = [ward.kill_at for ward in self._timed.values()]
         if self._flush_at is not None:
             times.append(self._flush_at)
         return max(min(times) - time.monotonic(), 0) if times else _FOREVER

@@ -30,6 +30,8 @@ class Start(Struct, frozen=True, array_like=True, tag=1):
     """How much output to pass on; the rest is counted and dropped."""
     limits: Limits = Limits()
     user: int | None = None
+    lease_seconds: float = 0.0
+    """Kill it when so much time has passed without a renewal; 0: it needs none."""
 
 
 class Stop(Struct, frozen=True, array_like=True, tag=2):
@@ -37,6 +39,13 @@ class Stop(Struct, frozen=True, array_like=True, tag=2):
 
     ward: int
     grace: float
+
+
+class Renew(Struct, frozen=True, array_like=True, tag=6):
+    """Its lease holds for so many seconds from now."""
+
+    ward: int
+    seconds: float
 
 
 class Refused(Struct, frozen=True, array_like=True, tag=3):
@@ -68,11 +77,13 @@ class Exited(Struct, frozen=True, array_like=True, tag=5):
     """The last line of standard output, if it is not too long to be a value."""
     unclean: str
     """The working directory, if something is left in it."""
+    lapsed: bool
+    """Killed because its lease was not renewed."""
     left_behind: int
     """How many processes it left behind, which were killed."""
 
 
-Order = Start | Stop
+Order = Start | Stop | Renew
 Word = Refused | Output | Exited
 
 LONGEST_LINE = 64 * 1024

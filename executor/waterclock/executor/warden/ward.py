@@ -1,5 +1,6 @@
 """One process under the warden's watch, and what it said."""
 
+import math
 import os
 import resource
 import signal
@@ -19,7 +20,9 @@ class Ward:
         self.pid = 0
         self.pipes = pipes
         self.unsent = bytearray()
-        self.kill_at = 0.0
+        self.kill_at = math.inf
+        self.terminated = False
+        self.lapsed = False
         self.left_behind = 0
         self._ending: tuple[int, float, int] = (0, 0.0, 0)
         self._directory = directory
@@ -74,6 +77,7 @@ class Ward:
             dropped=self._dropped,
             last_line=self._last_line(),
             unclean="" if _removed(self._directory) else str(self._directory),
+            lapsed=self.lapsed,
             left_behind=self.left_behind,
         )
 
