@@ -89,6 +89,8 @@ class RunQueued(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     scheduled: Instant
     due: Instant
     attempt: int = 1
+    again: bool = False
+    """The run was there before. Void if it has ended meanwhile."""
     crash_count: int = 0
     trigger: Trigger = "schedule"
     queue: str = "default"

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from waterclock.core.domain.partition.owner import Diverged
 from waterclock.core.jetstream.errors import Conflict, LogError, LogUnavailable
 from waterclock.core.jetstream.lease import Lease
 from waterclock.proto import names
@@ -134,7 +135,7 @@ class Ownership:
             for task in (running, renewing):
                 if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                     raise error
-        except (LeaseLost, Conflict, LogUnavailable) as error:
+        except (LeaseLost, Conflict, LogUnavailable, Diverged) as error:
             _log.warning("gave up partition %d: %s", number, error)
         except Exception:
             _log.exception("partition %d failed; it is rebuilt from the log", number)

@@ -153,10 +153,11 @@ class Partition:
             raise LeaseLost(f"the lease on partition {self.partition} was not renewed in time")
         self._last_pass = time.monotonic()
         now = self._ports.clock.now_us()
+        await self._load(owner, now)
         self._read(owner, now)
         claims = await self._claims.decide(owner, now)
         owner.tick(now)
-        await self._carry_out(owner, owner.take_pass(now))
+        await self._carry_out(owner, owner.take_pass())
         await self._claims.answer(claims)
         await self._maintain(owner)
 
@@ -164,10 +165,12 @@ class Partition:
         runs, self._runs[:] = self._runs[:], []
         for delivery in runs:
             frame = decode_frame(delivery.data)
-            if frame.writer != self._writer:
-                for run_event in frame.events:
-                    owner.observe_run(run_event, now)
+            if frame.writer == self._writer:
+                owner.observe_own(frame, delivery.sequence)
+            else:
+                owner.observe_frame(frame, delivery.sequence)
             self._consumed = delivery.sequence
+        owner.settle(now)
         jobs, self._jobs[:] = self._jobs[:], []
         for delivery in jobs:
             for event in decode_job_frame(delivery.data).events:
@@ -176,12 +179,14 @@ class Partition:
     async def _carry_out(self, owner: Owner, decided: Pass) -> None:
         """The order is part of the protocol; see waterclock.core.domain.partition.owner."""
         while decided:
-            for job_id in decided.forgotten:
-                await self._index.forget(job_id)
             if decided.index:
-                await self._index.write(decided.index)
+                await self._index.write(decided.index_changes())
             if decided.events:
                 self._own_through = await self._append(owner, decided.events)
+                owner.wrote(self._own_through, decided.events)
+            for job_id, version in decided.forgotten.items():
+                await self._index.forget(job_id, version)
+            owner.cleaned(owner.state.cursor.jobs)
             if decided.queued:
                 await self._ports.publisher.publish_work(
                     [work_message(event, spec) for event, spec in decided.queued]
@@ -191,7 +196,7 @@ class Partition:
             for job_id, version in decided.starved:
                 spec = await read_definition(self._ports.connection, job_id, version)
                 owner.provide(job_id, version, spec, self._ports.clock.now_us())
-            decided = owner.take_pass(self._ports.clock.now_us())
+            decided = owner.take_pass()
 
     async def _append(self, owner: Owner, events: list[RunEvent]) -> int:
         """One frame, or several as one atomic batch; fenced by the lease either way."""
@@ -222,13 +227,15 @@ class Partition:
         for job_id, note in decided.pauses:
             await pause_job(self._ports, self.partition, job_id, note)
 
+    async def _load(self, owner: Owner, now: int) -> None:
+        """Nothing is decided for a time whose part of the index is not in memory, however far the clock jumped."""
+        if owner.schedules.loaded_until - now > HORIZON:
+            return
+        first, last = owner.schedules.loaded_until // MINUTE, (now + HORIZON) // MINUTE
+        owner.load(await self._index.minutes(first, last), (last + 1) * MINUTE, now)
+        await self._index.purge_before(owner.state.cursor.time - MINUTE)
+
     async def _maintain(self, owner: Owner) -> None:
-        now = self._ports.clock.now_us()
-        if owner.schedules.loaded_until - now <= HORIZON:
-            minute = owner.schedules.loaded_until // MINUTE
-            entries = await self._index.minutes(minute, minute)
-            owner.load(entries, (minute + 1) * MINUTE, now)
-            await self._index.purge_before(owner.state.cursor.time - MINUTE)
         if self._to_recover:
             chunk, self._to_recover = (
                 self._to_recover[:_RECOVER_CHUNK],

@@ -8,7 +8,8 @@ from waterclock.core.domain.partition.state import PartitionState, Run
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.reader import last_message
 from waterclock.proto import names
-from waterclock.proto.codec import decode_frame
+from waterclock.proto.codec import decode_frame, decode_job_frame
+from waterclock.proto.events import JobCreated, JobEvent
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.snapshots import Snapshots
 from waterclock.scheduler.timing_index import TimingIndex
@@ -44,9 +45,47 @@ async def take_over(ports: Ports, partition: int, index: TimingIndex, snapshots:
                 if not known:
                     owner.replay(frame, delivery.sequence)
                 consumed = delivery.sequence
+    await _clean(ports, owner, index)
     now = ports.clock.now_us()
     first = (state.cursor.time or now) // MINUTE
     last_minute = (now + HORIZON) // MINUTE
     entries = await index.hot() + await index.minutes(first, last_minute)
     owner.load(entries, (last_minute + 1) * MINUTE, now)
+    await _read_definitions(ports, owner)
     return TakenOver(owner=owner, consumed=consumed, suspects=owner.resume(now))
+
+
+async def _clean(ports: Ports, owner: Owner, index: TimingIndex) -> None:
+    """Finish what the last owner may have left: void entries of changes it had decided."""
+    cursor = owner.state.cursor
+    void: dict[str, int] = {}
+    for event, version in await _definitions(ports, owner.partition, cursor.index, cursor.jobs):
+        if not isinstance(event, JobCreated):
+            void[event.job_id] = version - 1
+    for job_id, version in void.items():
+        await index.forget(job_id, version)
+    owner.cleaned(cursor.jobs)
+
+
+async def _read_definitions(ports: Ports, owner: Owner) -> None:
+    """What was changed while nobody owned the partition holds from its own time: read it before deciding anything."""
+    last = await last_message(ports.connection, names.JOBS, names.jobs_of_partition(owner.partition))
+    target = 0 if last is None else last.sequence
+    for event, version in await _definitions(ports, owner.partition, owner.state.cursor.jobs, target):
+        owner.observe_job(event, version, ports.clock.now_us())
+
+
+async def _definitions(ports: Ports, partition: int, after: int, through: int) -> list[tuple[JobEvent, int]]:
+    found: list[tuple[JobEvent, int]] = []
+    position = after
+    if position >= through:
+        return found
+    async with Pull.ordered(
+        ports.connection, names.JOBS, [names.jobs_of_partition(partition)], after_sequence=after
+    ) as pull:
+        while position < through:
+            for delivery in await pull.next(timeout=5.0):
+                position = delivery.sequence
+                if position <= through:
+                    found += [(event, position) for event in decode_job_frame(delivery.data).events]
+    return found

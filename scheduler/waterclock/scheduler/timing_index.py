@@ -19,7 +19,7 @@ class TimingIndex:
         """Minutes known to have entries: the others need no purge."""
 
     async def hot(self) -> list[IndexEntry]:
-        return await self._read(names.timing_hot(self._partition, "*"))
+        return await self._read(names.timing_all_hot(self._partition))
 
     async def minutes(self, first: int, last: int) -> list[IndexEntry]:
         """The entries of a stretch of minutes, both ends included."""
@@ -37,10 +37,12 @@ class TimingIndex:
             self._note(key)
         await self._bucket.put_many(changes)
 
-    async def forget(self, job_id: str) -> None:
-        """Remove a job's entries wherever they are."""
-        await self._bucket.purge(names.timing_hot(self._partition, job_id))
-        await self._bucket.purge(f"{self._partition}.*.*.{job_id}")
+    async def forget(self, job_id: str, version: int) -> None:
+        """Remove a job's entries of versions up to this one, wherever they are."""
+        keys = await self._bucket.keys(names.timing_of_job(self._partition, job_id))
+        void: dict[str, bytes | None] = {key: None for key in keys if int(key.rpartition(".")[2]) <= version}
+        if void:
+            await self._bucket.put_many(void)
 
     async def purge_before(self, instant: Instant) -> None:
         """Drop the minutes that ended before an instant up to which everything is decided."""

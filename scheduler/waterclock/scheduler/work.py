@@ -53,9 +53,9 @@ def recovered_message(run: Run, spec: JobSpec) -> Message:
 def _message(item: WorkItem) -> Message:
     spec = item.spec
     route = names.route_of(spec.queue, spec.task.handler if isinstance(spec.task, Handler) else None)
-    subject = names.work_subject(route, spec.tier, names.band_of(spec.priority), item.run_id, item.attempt)
+    subject = names.work_subject(route, spec.tier, names.band_of(spec.priority), item.run_id, item.queued)
     return Message(
         subject=subject,
         data=encode(item),
-        headers={"Nats-Msg-Id": f"{item.run_id}/{item.attempt}/{item.queued}"},
+        headers={"Nats-Msg-Id": f"{item.run_id}/{item.queued}"},
     )

@@ -1,6 +1,7 @@
 """Ids that are pure functions of what they name."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -10,8 +11,7 @@ _SECOND = 1_000_000
 def run_id(job_id: str, scheduled: int) -> str:
     """The one run of a job at a scheduled instant, whatever the definition's version."""
     seconds, micros = divmod(scheduled, _SECOND)
-    stamp = datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%S")
-    return f"{job_id}@{stamp}{micros:06d}Z" if micros else f"{job_id}@{stamp}Z"
+    return f"{job_id}@{_stamp(seconds)}{micros:06d}Z" if micros else f"{job_id}@{_stamp(seconds)}Z"
 
 
 def requested_run_id(job_id: str, command_id: str) -> str:
@@ -34,6 +34,11 @@ def fraction(*parts: object) -> float:
     """A number in [0, 1) that is a pure function of its arguments: jitter that a replay repeats."""
     digest = blake2b("\0".join(map(str, parts)).encode(), digest_size=8).digest()
     return (int.from_bytes(digest) >> 11) / (1 << 53)
+
+
+@lru_cache(maxsize=4096)
+def _stamp(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%S")
 
 
 def _base32(number: int, width: int) -> str:

@@ -75,7 +75,6 @@ TRANSITIONS: dict[RunStatus | None, dict[type, RunStatus | tuple[RunStatus, RunS
     },
     "QUEUED": {
         **_ATTEMPT_ENDS,
-        RunQueued: "QUEUED",
         RunStarted: "RUNNING",
         RunCancelRequested: "QUEUED",
     },

@@ -81,6 +81,13 @@ class Bucket:
         """Remove every key under a pattern, without markers."""
         await self._connection.api(f"STREAM.PURGE.{self.stream}", {"filter": self._subject(pattern)})
 
+    async def keys(self, pattern: str) -> list[str]:
+        """The keys under a pattern, markers of deleted ones included; for patterns that match few."""
+        info = await self._connection.api(
+            f"STREAM.INFO.{self.stream}", {"subjects_filter": self._prefix + pattern}
+        )
+        return [subject[len(self._prefix) :] for subject in info["state"].get("subjects") or {}]
+
     async def scan(self, pattern: str) -> list[Entry]:
         """The live entries under a pattern (`*` for a part of the key, `>` for the rest of it).
 

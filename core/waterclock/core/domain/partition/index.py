@@ -1,7 +1,7 @@
 """Where a schedule lives in the timing index.
 
-A schedule has one entry. If it fires again within the horizon it is hot: `<p>.hot.<id>`, always in memory, never
-rewritten. Otherwise it is in the minute of its next fire, read into memory shortly before. Entries of minutes that
+A schedule has one entry. If it fires again within the horizon it is hot: `<p>.hot.0.<id>.<version>`, always in
+memory, never rewritten. Otherwise it is in the minute of its next fire, read into memory shortly before. Entries of minutes that
 have passed are purged whole, so a fire costs no delete.
 """
 
@@ -23,8 +23,8 @@ class IndexEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     job_id: str
     version: int
     spec: JobSpec
-    after: Instant
-    """Fires up to this instant are decided, or not this definition's to take."""
+    since: Instant
+    """Fires up to this instant are not this definition's to take; how far they are decided, the log's cursor says."""
 
 
 class Scheduled(Struct, kw_only=True):
@@ -34,19 +34,21 @@ class Scheduled(Struct, kw_only=True):
     version: int
     spec: JobSpec
     fires: Fires
+    since: Instant
     after: Instant
+    """Fires up to this instant are decided, or not this definition's to take."""
     scheduled: Instant
     due: Instant
     key: str = ""
     hot: bool = False
 
 
-def place(partition: int, job_id: str, fires: Fires, scheduled: Instant) -> tuple[str, bool]:
+def place(partition: int, job_id: str, version: int, fires: Fires, scheduled: Instant) -> tuple[str, bool]:
     """The key of a schedule whose next fire is at `scheduled`, and whether it is hot."""
     following = fires.after(scheduled)
     if following is not None and following.scheduled - scheduled < HORIZON:
-        return timing_hot(partition, job_id), True
-    return timing_bucket(partition, scheduled // MINUTE, job_id), False
+        return timing_hot(partition, job_id, version), True
+    return timing_bucket(partition, scheduled // MINUTE, job_id, version), False
 
 
 encode_entry = msgspec.json.Encoder().encode

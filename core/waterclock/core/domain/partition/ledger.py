@@ -29,12 +29,16 @@ class Pass(Struct, kw_only=True):
     """Queued runs whose work message is to be removed."""
     pauses: list[tuple[str, str]] = field(default_factory=list)
     """(job, note): schedules to pause after failures in a row."""
-    index: dict[str, bytes | None] = field(default_factory=dict)
-    """Changes of the timing index; None deletes."""
-    forgotten: list[str] = field(default_factory=list)
-    """Jobs whose index entries are removed, wherever they are, before `index` is written."""
+    index: dict[str, dict[str, bytes | None]] = field(default_factory=dict)
+    """Changes of the timing index, by job: key and value, None deletes."""
+    forgotten: dict[str, int] = field(default_factory=dict)
+    """Jobs whose index entries of versions up to this one are void. Removed after the frame: until it is in the
+    log, whoever comes next needs them to decide the same again."""
     starved: set[tuple[str, int]] = field(default_factory=set)
     """Definitions (job, version) that must be read from the log before some runs can go on."""
+
+    def index_changes(self) -> dict[str, bytes | None]:
+        return {key: value for changes in self.index.values() for key, value in changes.items()}
 
     def __bool__(self) -> bool:
         return bool(
@@ -96,6 +100,13 @@ class Ledger:
             self.by_job.setdefault(run.job_id, {})[run.run_id] = run
         return ended
 
+    def index(self, job_id: str, key: str, value: bytes | None) -> None:
+        self.open.index.setdefault(job_id, {})[key] = value
+
+    def forget(self, job_id: str, version: int) -> None:
+        """Remove a job's definitions up to a version from the index."""
+        self.open.forgotten[job_id] = max(version, self.open.forgotten.get(job_id, 0))
+
     def queue(
         self,
         run_id: str,
@@ -112,11 +123,12 @@ class Ledger:
         """Hand an attempt to the executors: the first one, or the next one of a run that is `again` queued."""
         event = RunQueued(
             run_id=run_id,
-            at=now,
+            at=now if again is None else max(now, again.queued_at + 1),
             version=version,
             scheduled=scheduled,
             due=due,
             attempt=1 if again is None else again.attempt + 1,
+            again=again is not None,
             first_attempt=1 if again is None else again.first_attempt,
             crash_count=0 if again is None else again.crash_count,
             trigger=trigger,

@@ -1,11 +1,13 @@
 """The owner of a partition, without its clock and its wires: takes what was read, decides, hands out passes.
 
 The scheduler runs it against JetStream, the simulation against lists. The order in which a pass is carried out is part
-of the protocol: the index is written, then the frame is appended, then work is published and stops are sent. A crash
-between any two of these is repaired by whoever replays the log next.
+of the protocol: new index entries are written, then the frame is appended, then void entries are removed, work is
+published and stops are sent. A crash between any two of these is repaired by whoever replays the log next.
 """
 
 from collections.abc import Iterable
+
+from msgspec.structs import replace
 
 from waterclock.core.domain.partition.index import IndexEntry, Scheduled
 from waterclock.core.domain.partition.ledger import Ledger, Pass
@@ -13,7 +15,6 @@ from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import (
-    Cursor,
     Frame,
     Instant,
     JobCancelled,
@@ -35,6 +36,10 @@ _SILENT_DELIVERIES = 3
 _TICK = 1000
 
 
+class Diverged(Exception):
+    """Something was in the log before a decision that contradicts it, unread. The log is right: rebuild from it."""
+
+
 class Owner:
     def __init__(self, partition: int, state: PartitionState, now: Instant) -> None:
         self.partition = partition
@@ -42,6 +47,10 @@ class Owner:
         self._ledger = Ledger(state)
         self._wheel: Wheel[Scheduled | Run] = Wheel(now)
         self.schedules = Schedules(partition, self._ledger, self._wheel)
+        self._wrote: dict[str, int] = {}
+        """Runs decided on in frames that have not come back yet: run id -> the frame's sequence."""
+        self._news: list[tuple[RunEvent, Ended | None]] = []
+        """Events of others that were applied and not yet followed up."""
 
     # -- taking over ------------------------------------------------------------------------------------
 
@@ -64,9 +73,7 @@ class Owner:
         """Go on where the log ends. Answers the queued runs whose work may never have been published."""
         for run in list(self.state.runs.values()):
             if run.cancelling and run.status == "RUNNING":
-                self._ledger.open.stops.append(
-                    (run.executor_id, StopRequest(run_id=run.run_id, reason="cancel requested"))
-                )
+                self._stop(run.executor_id, run.run_id, "cancel requested")
             self._settle(run, now)
         for job_id in list(self._ledger.by_job):
             self._release(job_id, now)
@@ -86,34 +93,50 @@ class Owner:
         if isinstance(event, JobCancelled):
             for run in list(self._ledger.by_job.get(event.job_id, {}).values()):
                 self._cancel(run, f"job cancelled by {event.actor or 'somebody'}", now)
-        self.state.cursor = Cursor(jobs=version, time=self.state.cursor.time, work=self.state.cursor.work)
+        self._move_cursor(jobs=version)
 
-    def observe_run(self, event: RunEvent, now: Instant) -> None:
-        """An executor or the api wrote to the partition's log."""
-        ended = self._ledger.apply(event)
-        if ended is not None:
-            self._ended(ended, now)
-            return
+    def wrote(self, sequence: int, events: Iterable[RunEvent]) -> None:
+        """A frame of decisions is in the log."""
+        for event in events:
+            self._wrote[event.run_id] = sequence
+
+    def observe_own(self, frame: Frame, sequence: int) -> None:
+        """A frame of decisions has come back: all that was in the log before it has been read."""
+        for event in frame.events:
+            if self._wrote.get(event.run_id) == sequence:
+                del self._wrote[event.run_id]
+
+    def observe_frame(self, frame: Frame, sequence: int) -> None:
+        """An executor or the api wrote to the partition's log.
+
+        What is decided is applied when it is decided, not when it comes back. That is the order of the log unless a
+        frame stands before a decision about the same run that had not read it.
+        """
+        for event in frame.events:
+            if self._wrote.get(event.run_id, 0) > sequence:
+                raise Diverged(f"{event.run_id} was decided on before frame {sequence} was read")
+            self._news.append((event, self._ledger.apply(event)))
+
+    def settle(self, now: Instant) -> None:
+        """Follow up what was read. Only now: a decision must not fall between two frames that are in the log."""
+        news, self._news = self._news, []
+        for event, ended in news:
+            if ended is not None:
+                self._ended(ended, now)
+            else:
+                self._react(event, now)
+
+    def _react(self, event: RunEvent, now: Instant) -> None:
         run = self.state.runs.get(event.run_id)
         if run is None:
             reason = self._ledger.withdrawn.get(event.run_id)
             if isinstance(event, RunStarted) and reason is not None:
-                self._ledger.open.stops.append(
-                    (event.executor_id, StopRequest(run_id=event.run_id, reason=reason))
-                )
-            return
-        if isinstance(event, RunCancelRequested):
-            self._cancel(
-                run,
-                event.reason or f"cancelled by {event.actor or 'somebody'}",
-                now,
-                event.now,
-                recorded=True,
-            )
+                self._stop(event.executor_id, event.run_id, reason)
+        elif isinstance(event, RunCancelRequested):
+            reason = event.reason or f"cancelled by {event.actor or 'somebody'}"
+            self._cancel(run, reason, now, event.now, recorded=True)
         elif run.cancelling and isinstance(event, RunStarted):
-            self._ledger.open.stops.append(
-                (run.executor_id, StopRequest(run_id=run.run_id, reason="cancel requested"))
-            )
+            self._stop(run.executor_id, run.run_id, "cancel requested")
         else:
             self._settle(run, now)
 
@@ -141,6 +164,8 @@ class Owner:
                 self.schedules.fire(item, now)
             elif self.state.runs.get(item.run_id) is item and item.waits == "timer" and item.due == due:
                 self._ledger.queue_again(item, now)
+        decided = min(now // _TICK * _TICK, self.schedules.loaded_until - 1)
+        self._move_cursor(time=max(self.state.cursor.time, decided))
 
     def next_due(self) -> Instant | None:
         return self._wheel.next_due()
@@ -151,7 +176,9 @@ class Owner:
         The reply may leave only after the pass that holds its events is in the log.
         """
         run = self.state.runs.get(request.run_id)
-        if run is None or run.attempt != request.attempt or run.status not in ("QUEUED", "RUNNING"):
+        if run is None or run.status not in ("QUEUED", "RUNNING"):
+            return ClaimReply(verdict="drop")
+        if run.attempt != request.attempt or run.queued_at != request.queued:
             return ClaimReply(verdict="drop")
         if run.status == "QUEUED" and request.delivered < _SILENT_DELIVERIES:
             return ClaimReply(verdict="run", crash_count=run.crash_count)
@@ -187,17 +214,20 @@ class Owner:
         )
         return ClaimReply(verdict="drop" if dead else "run", crash_count=crashes)
 
-    def take_pass(self, now: Instant) -> Pass:
+    def take_pass(self) -> Pass:
         """What was decided since the last one. The cursor covers it: frame and position are one write."""
-        cursor = self.state.cursor
-        decided = min(now // _TICK * _TICK, self.schedules.loaded_until - 1)
-        self.state.cursor = Cursor(jobs=cursor.jobs, time=max(cursor.time, decided), work=cursor.work)
         return self._ledger.take()
 
     def published(self, sequence: int) -> None:
         """The work of every frame up to this sequence is in the queue."""
-        cursor = self.state.cursor
-        self.state.cursor = Cursor(jobs=cursor.jobs, time=cursor.time, work=max(cursor.work, sequence))
+        self._move_cursor(work=sequence)
+
+    def cleaned(self, jobs: int) -> None:
+        """What changes in `JOBS` up to this sequence made void is out of the index."""
+        self._move_cursor(index=jobs)
+
+    def _move_cursor(self, **changes: int) -> None:
+        self.state.cursor = replace(self.state.cursor, **changes)
 
     # -- following up -----------------------------------------------------------------------------------
 
@@ -221,6 +251,9 @@ class Owner:
             self._ledger.queue_again(run, now)
         elif run.waits == "timer":
             self._wheel.add(run.due, run)
+
+    def _stop(self, executor_id: str | None, run_id: str, reason: str) -> None:
+        self._ledger.open.stops.append((executor_id, StopRequest(run_id=run_id, reason=reason)))
 
     def _ended(self, ended: Ended, now: Instant) -> None:
         run = ended.run

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from waterclock.core.domain import ids
+from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.partition.catch_up import GRACE, CatchUpDecision, decide_catch_up
 from waterclock.core.domain.partition.index import IndexEntry, Scheduled, encode_entry, place
 from waterclock.core.domain.partition.ledger import Ledger
@@ -46,13 +47,13 @@ class Schedules:
         """Take a change of a definition. What the old one had due until then is still its own."""
         job_id, spec = event.job_id, event.spec
         old = self.armed.pop(job_id, None)
-        if old is not None and old.scheduled <= event.at:
-            self._fire_until(old, min(event.at, now), now)
-        if not isinstance(event, JobCreated) and spec.schedule.schedule_type not in (
-            "IMMEDIATE",
-            "DEPENDENT",
-        ):
-            self._ledger.open.forgotten.append(job_id)
+        decided = 0
+        if old is not None:
+            if old.scheduled <= min(event.at, now):
+                self._fire_until(old, min(event.at, now), now, final=True)
+            decided = old.after
+        if not isinstance(event, JobCreated):
+            self._ledger.forget(job_id, version - 1)
         match event:
             case JobCreated():
                 self._ledger.learn(job_id, version, spec)
@@ -61,10 +62,10 @@ class Schedules:
                 else:
                     self._arm(job_id, version, spec, self._born(spec, event.at), now)
             case JobUpdated(paused_at=None):
-                self._arm(job_id, version, spec, event.at, now)
+                self._arm(job_id, version, spec, max(event.at, decided), now)
             case JobResumed():
                 after = event.at if event.missed_since is None else event.missed_since
-                self._arm(job_id, version, spec, after, now)
+                self._arm(job_id, version, spec, max(after, decided), now)
             case JobUpdated() | JobPaused() | JobCancelled():
                 pass
 
@@ -89,17 +90,27 @@ class Schedules:
         if item.spec.schedule.schedule_type in _RECURRING:
             self._move_on(item, now)
 
-    def _fire_until(self, item: Scheduled, until: Instant, now: Instant) -> None:
-        """Decide every fire of an armed schedule up to `until`, and leave `after` at what was decided."""
+    def _fire_until(self, item: Scheduled, until: Instant, now: Instant, *, final: bool = False) -> None:
+        """Decide every fire of an armed schedule up to `until`, and leave `after` at what was decided.
+
+        `final`: the definition ends there, so a fire that jitter puts a little later is taken now.
+        """
         following = item.fires.after(item.scheduled)
         single = following is None or following.scheduled > until
         if item.spec.schedule.schedule_type not in _RECURRING or (single and now - item.due <= GRACE):
             item.after = item.scheduled
             self._take(item.job_id, item.version, item.spec, item.scheduled, item.due, now)
             return
-        decision = decide_catch_up(item.fires, item.scheduled - 1, until, item.spec.catch_up, now)
-        item.after = until
+        item.after = until if final else self._decidable(item, until)
+        decision = decide_catch_up(item.fires, item.scheduled - 1, item.after, item.spec.catch_up, now)
         self._catch_up(item, decision, now)
+
+    def _decidable(self, item: Scheduled, until: Instant) -> Instant:
+        """Up to where fires may be decided: jitter can put the due time of the last one after `until`."""
+        last = item.fires.previous(until)
+        if last is not None and self._due(item, last.scheduled) > until:
+            return max(last.scheduled - 1, item.scheduled)
+        return until
 
     def _catch_up(self, item: Scheduled, decision: CatchUpDecision, now: Instant) -> None:
         for missed in decision.missed:
@@ -115,7 +126,8 @@ class Schedules:
                 )
             )
         for scheduled in decision.taken:
-            self._take(item.job_id, item.version, item.spec, scheduled, scheduled, now, decision.caught_up)
+            due = self._due(item, scheduled)
+            self._take(item.job_id, item.version, item.spec, scheduled, due, now, decision.caught_up)
 
     def _take(
         self,
@@ -152,7 +164,8 @@ class Schedules:
             number = ledger.state.taken.get(job_id, 0) + 1
             if number > limit:
                 return
-        overlap = decide_overlap(spec.overlap, ledger.active(job_id), caught_up)
+        active = [] if spec.overlap == "allow" else ledger.active(job_id)
+        overlap = decide_overlap(spec.overlap, active, caught_up)
         if overlap.verdict == "skip":
             ledger.emit(
                 RunSkipped(
@@ -192,16 +205,18 @@ class Schedules:
 
     def _born(self, spec: JobSpec, at: Instant) -> Instant:
         """From when a new definition's fires count: a one-shot whose time has passed still fires, at once."""
-        if spec.schedule.schedule_time is not None:
-            return min(at, _micros(spec) - 1)
-        return at
+        time = spec.schedule.schedule_time
+        return at if time is None else min(at, instant_of(time) - 1)
 
     def _arm(self, job_id: str, version: int, spec: JobSpec, after: Instant, now: Instant) -> None:
         """Find the next fire of a new definition, store it in the index, and arm it if it is near."""
         if spec.schedule.schedule_type in ("IMMEDIATE", "DEPENDENT"):
             return
         self._ledger.learn(job_id, version, spec)
-        item = self._next(job_id, version, spec, after)
+        if self._exhausted(job_id, spec):
+            self._end(job_id, version, f"max_fires of {spec.schedule.max_fires} reached", now)
+            return
+        item = self._next(job_id, version, spec, after, after)
         if item is None:
             if spec.schedule.schedule_type in _RECURRING:
                 self._end(job_id, version, "no further fire", now)
@@ -211,79 +226,85 @@ class Schedules:
     def _rearm(self, entry: IndexEntry, decided: Instant, now: Instant) -> None:
         """Arm a stored entry from where the log says that decisions stand."""
         spec = entry.spec
+        if self._exhausted(entry.job_id, spec):
+            return
         slack = int(spec.schedule.jitter_seconds * _SECOND)
-        after = max(entry.after, decided - slack)
-        item = self._next(entry.job_id, entry.version, spec, after)
-        while item is not None and item.due <= decided and item.scheduled > entry.after:
-            item = self._next(entry.job_id, entry.version, spec, item.scheduled)
+        after = max(entry.since, decided - slack)
+        item = self._next(entry.job_id, entry.version, spec, entry.since, after)
+        while item is not None and item.due <= decided:
+            item = self._next(entry.job_id, entry.version, spec, entry.since, item.scheduled)
         if item is None:
             return
-        item.key, item.hot = place(self._partition, item.job_id, item.fires, item.scheduled)
+        item.key, item.hot = place(self._partition, item.job_id, item.version, item.fires, item.scheduled)
         self._ledger.learn(entry.job_id, entry.version, spec)
         self.armed[item.job_id] = item
         self._wheel.add(item.due, item)
 
     def _move_on(self, item: Scheduled, now: Instant) -> None:
         spec = item.spec
-        limit = spec.schedule.max_fires
-        if limit is not None and self._ledger.state.taken.get(item.job_id, 0) >= limit:
-            self._end(item.job_id, item.version, f"max_fires of {limit} reached", now)
-            self._ledger.open.forgotten.append(item.job_id)
+        if self._exhausted(item.job_id, spec):
+            self._end(item.job_id, item.version, f"max_fires of {spec.schedule.max_fires} reached", now)
+            self._ledger.forget(item.job_id, item.version)
             return
-        following = self._next(item.job_id, item.version, spec, item.after)
+        following = self._next(item.job_id, item.version, spec, item.since, item.after)
         if following is None:
             self._end(item.job_id, item.version, "no further fire", now)
-            self._ledger.open.forgotten.append(item.job_id)
+            self._ledger.forget(item.job_id, item.version)
             return
         if item.hot:
             following.key, following.hot = place(
-                self._partition, following.job_id, following.fires, following.scheduled
+                self._partition, following.job_id, following.version, following.fires, following.scheduled
             )
             if following.hot:
                 self.armed[item.job_id] = following
                 self._wheel.add(following.due, following)
                 return
-            self._ledger.open.index[item.key] = None
+            self._ledger.index(item.job_id, item.key, None)
         self._store(following, now)
 
     def _store(self, item: Scheduled, now: Instant) -> None:
-        item.key, item.hot = place(self._partition, item.job_id, item.fires, item.scheduled)
+        item.key, item.hot = place(self._partition, item.job_id, item.version, item.fires, item.scheduled)
         if item.hot or item.due > now or item.scheduled >= self.loaded_until:
-            entry = IndexEntry(job_id=item.job_id, version=item.version, spec=item.spec, after=item.after)
-            self._ledger.open.index[item.key] = encode_entry(entry)
+            entry = IndexEntry(job_id=item.job_id, version=item.version, spec=item.spec, since=item.since)
+            self._ledger.index(item.job_id, item.key, encode_entry(entry))
         if item.hot or item.scheduled < self.loaded_until:
             self.armed[item.job_id] = item
             self._wheel.add(item.due, item)
 
-    def _next(self, job_id: str, version: int, spec: JobSpec, after: Instant) -> Scheduled | None:
+    def _next(
+        self, job_id: str, version: int, spec: JobSpec, since: Instant, after: Instant
+    ) -> Scheduled | None:
         fires = compile_schedule(spec.schedule, spec.name)
         fire = fires.after(after)
         if fire is None:
             return None
-        due = fire.scheduled
-        if spec.schedule.jitter_seconds:
-            following = fires.after(fire.scheduled)
-            due = jittered(
-                spec.schedule,
-                ids.run_id(job_id, fire.scheduled),
-                fire.scheduled,
-                None if following is None else following.scheduled,
-            )
-        return Scheduled(
+        item = Scheduled(
             job_id=job_id,
             version=version,
             spec=spec,
             fires=fires,
+            since=since,
             after=after,
             scheduled=fire.scheduled,
-            due=due,
+            due=fire.scheduled,
         )
+        item.due = self._due(item, fire.scheduled)
+        return item
+
+    def _due(self, item: Scheduled, scheduled: Instant) -> Instant:
+        if not item.spec.schedule.jitter_seconds:
+            return scheduled
+        following = item.fires.after(scheduled)
+        return jittered(
+            item.spec.schedule,
+            ids.run_id(item.job_id, scheduled),
+            scheduled,
+            None if following is None else following.scheduled,
+        )
+
+    def _exhausted(self, job_id: str, spec: JobSpec) -> bool:
+        limit = spec.schedule.max_fires
+        return limit is not None and self._ledger.state.taken.get(job_id, 0) >= limit
 
     def _end(self, job_id: str, version: int, reason: str, now: Instant) -> None:
         self._ledger.emit(ScheduleEnded(run_id=job_id, at=now, version=version, reason=reason))
-
-
-def _micros(spec: JobSpec) -> Instant:
-    time = spec.schedule.schedule_time
-    assert time is not None
-    return int(time.timestamp()) * _SECOND + time.microsecond

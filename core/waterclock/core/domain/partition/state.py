@@ -19,12 +19,12 @@ from waterclock.proto.events import (
     RunRequested,
     RunRetryRequested,
     RunReturned,
+    RunsMissed,
     RunSnoozed,
     RunStarted,
     RunSucceeded,
     RunTimedOut,
     RunWaiting,
-    ScheduleEnded,
     Trigger,
 )
 from waterclock.proto.names import job_of
@@ -78,6 +78,8 @@ class PartitionState(Struct, kw_only=True):
 
 def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
     """Apply one event; says when it ended its run. An event the table has no step for changes nothing."""
+    if isinstance(event, RunsMissed) and event.count > 1:
+        return None
     run = state.runs.get(event.run_id)
     if run is None:
         return _begin(state, event)
@@ -97,6 +99,8 @@ def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
 
 def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
     match event:
+        case RunQueued(again=True):
+            return None
         case RunQueued() | RunWaiting():
             run = Run(
                 run_id=event.run_id,
@@ -136,9 +140,6 @@ def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
                 parent=event.parent,
                 epoch=event.epoch,
             )
-        case ScheduleEnded():
-            state.taken.pop(event.run_id, None)
-            return None
         case _:
             return None
     state.runs[run.run_id] = run

@@ -1,0 +1,129 @@
+"""A scheduler in this process against a real nats-server, with an executor and an api that tests play by hand."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.publisher import Expect, Publisher
+from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.reader import last_message, stream_state
+from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
+from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.service import StopSignal
+from waterclock.core.runtime.settings import Settings
+from waterclock.proto import names
+from waterclock.proto.codec import decode_frame, decode_job_frame, decode_work, encode
+from waterclock.proto.events import Frame, JobCreated, JobEvent, JobFrame, RunEvent, RunSucceeded
+from waterclock.proto.spec import JobSpec
+from waterclock.proto.work import WorkItem
+from waterclock.scheduler import service
+
+PARTITIONS = 4
+
+
+class Rig:
+    def __init__(self, connection: Connection, publisher: Publisher, pulls: list[Pull]) -> None:
+        self.connection = connection
+        self.publisher = publisher
+        self._pulls = pulls
+        self._work: list[WorkItem] = []
+
+    async def create(self, job_id: str, spec: JobSpec, at: int | None = None) -> int:
+        now = now_us() if at is None else at
+        return await self.change(JobCreated(job_id=job_id, spec=spec, at=now, created_at=now), expect=0)
+
+    async def change(self, event: JobEvent, expect: int | None = None) -> int:
+        subject = names.job_subject(names.partition_of(event.job_id, PARTITIONS), event.job_id)
+        if expect is None:
+            stored = await last_message(self.connection, names.JOBS, subject)
+            expect = 0 if stored is None else stored.sequence
+        return await self.publisher.publish(
+            subject, encode(JobFrame(events=(event,))), expect=Expect(last_subject_sequence=expect)
+        )
+
+    async def report(self, *events: RunEvent) -> None:
+        """Write to `RUNS` as an executor or the api does."""
+        for event in events:
+            partition = names.partition_of(event.run_id, PARTITIONS)
+            frame = Frame(writer="test", events=(event,))
+            await self.publisher.publish(names.runs_subject(partition), encode(frame))
+
+    async def work(self, deadline: float = 10.0) -> WorkItem:
+        """The next attempt in the queue, acked."""
+        async with asyncio.timeout(deadline):
+            while not self._work:
+                for pull in self._pulls:
+                    for delivery in await pull.next(timeout=0.01):
+                        self._work.append(decode_work(delivery.data))
+                        pull.ack(delivery)
+        return self._work.pop(0)
+
+    async def succeed(self, item: WorkItem) -> None:
+        now = now_us()
+        await self.report(
+            RunSucceeded(run_id=item.run_id, at=now, attempt=item.attempt, executor_id="test", started=now)
+        )
+
+    async def events(self) -> list[RunEvent]:
+        """All of `RUNS`, in order."""
+        last = (await stream_state(self.connection, names.RUNS)).last_seq
+        found: list[RunEvent] = []
+        async with Pull.ordered(
+            self.connection, names.RUNS, [names.runs_subject()], after_sequence=0
+        ) as pull:
+            while pull.pending and pull.sequence < last:
+                for delivery in await pull.next(timeout=1.0):
+                    found.extend(decode_frame(delivery.data).events)
+        return found
+
+    async def until(self, condition: Callable[[list[RunEvent]], bool], deadline: float = 10.0) -> list[RunEvent]:
+        async with asyncio.timeout(deadline):
+            while not condition(events := await self.events()):
+                await asyncio.sleep(0)
+        return events
+
+    async def until_definition(self, job_id: str, kind: type, deadline: float = 10.0) -> JobEvent:
+        async with asyncio.timeout(deadline):
+            while not isinstance(event := await self.definition(job_id), kind):
+                await asyncio.sleep(0)
+        assert event is not None
+        return event
+
+    async def definition(self, job_id: str) -> JobEvent | None:
+        subject = names.job_subject(names.partition_of(job_id, PARTITIONS), job_id)
+        stored = await last_message(self.connection, names.JOBS, subject)
+        return None if stored is None else decode_job_frame(stored.data).events[-1]
+
+
+@asynccontextmanager
+async def rig(url: str, *, routes: tuple[str, ...] = ("default",)) -> AsyncIterator[Rig]:
+    async with AsyncExitStack() as stack:
+        connection = await stack.enter_async_context(Connection.open(url, name="test"))
+        await ensure_streams(connection, Layout(partitions=PARTITIONS))
+        await ensure_work_consumers(connection, [(route, "light") for route in routes])
+        pulls = []
+        for route in routes:
+            for band in range(len(names.BANDS)):
+                consumer = names.work_consumer(route, "light", band)
+                pulls.append(
+                    await stack.enter_async_context(
+                        Pull.durable(connection, names.WORK, consumer, batch=10)
+                    )
+                )
+        yield Rig(connection, Publisher(connection), pulls)
+
+
+@asynccontextmanager
+async def scheduler(url: str, tmp_path: Path) -> AsyncIterator[None]:
+    """A whole scheduler service, stopped in good order at the end."""
+    stop = StopSignal()
+    settings = Settings(data=tmp_path, nats_url=url, partitions=PARTITIONS)
+    task = asyncio.create_task(service.run(settings, stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        async with asyncio.timeout(20):
+            await task

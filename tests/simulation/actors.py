@@ -1,0 +1,236 @@
+"""Those around the owner: users who define and edit, executors that run, die, stall and report late."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from simulation.world import Work, World
+from waterclock.core.domain.instants import datetime_of
+from waterclock.core.domain.job import (
+    CancelJob,
+    CreateJob,
+    Job,
+    JobCommand,
+    PauseJob,
+    Refused,
+    ResumeJob,
+    UpdateJob,
+    decide,
+    evolve,
+)
+from waterclock.proto.events import (
+    RunCancelled,
+    RunCancelRequested,
+    RunEvent,
+    RunFailed,
+    RunRequested,
+    RunReturned,
+    RunSnoozed,
+    RunStarted,
+    RunSucceeded,
+)
+from waterclock.proto.spec import CatchUp, JobSpec, Schedule, Shell
+from waterclock.proto.work import ClaimRequest
+
+SECOND = 1_000_000
+_CRONS = ("* * * * *", "*/5 * * * * *", "*/5 * * * *", "0 * * * *", "30 2 * * *", "0,30 0 * * * *")
+_OVERLAPS = ("allow", "skip", "queue_one", "queue_all", "cancel_previous", "terminate_previous")
+
+
+@dataclass
+class User:
+    world: World
+    jobs: dict[str, Job] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+
+    def act(self) -> None:
+        rng = self.world.rng
+        if len(self.jobs) < 6 and rng.random() < 0.5:
+            self._do(f"job{len(self.jobs)}", CreateJob(job_id=f"job{len(self.jobs)}", spec=self._spec()))
+            return
+        if not self.jobs:
+            return
+        job_id = rng.choice(list(self.jobs))
+        command = rng.choice(
+            [
+                UpdateJob(spec=self._spec()),
+                PauseJob(),
+                ResumeJob(missed=rng.random() < 0.5),
+                ResumeJob(),
+                CancelJob() if rng.random() < 0.2 else PauseJob(),
+            ]
+        )
+        if rng.random() < 0.3:
+            self._request(job_id)
+        else:
+            self._do(job_id, command)
+
+    def _do(self, job_id: str, command: JobCommand) -> None:
+        try:
+            events = decide(self.jobs.get(job_id), command, self.world.now)
+        except Refused:
+            return
+        for event in events:
+            self.jobs[job_id] = evolve(self.jobs.get(job_id), event)
+            self.versions[job_id] = self.world.define(event)
+
+    def _request(self, job_id: str) -> None:
+        world = self.world
+        runs = [event.run_id for frame in world.runs[-20:] for event in frame.events]
+        if runs and world.rng.random() < 0.5:
+            world.report(RunCancelRequested(run_id=world.rng.choice(runs), at=world.now, actor="user"))
+        else:
+            number = world.rng.randrange(10**9)
+            world.report(
+                RunRequested(
+                    run_id=f"{job_id}@now-{number}", at=world.now, version=self.versions[job_id], actor="user"
+                )
+            )
+
+    def _spec(self) -> JobSpec:
+        rng = self.world.rng
+        kind = rng.choice(["IMMEDIATE", "FUTURE", "CRON", "CRON", "INTERVAL", "INTERVAL"])
+        now = datetime_of(self.world.now)
+        schedule = Schedule(
+            schedule_type=kind,
+            schedule_time=now + timedelta(seconds=rng.uniform(-30, 600)) if kind == "FUTURE" else None,
+            cron_expression=(rng.choice(_CRONS),) if kind == "CRON" else (),
+            interval_seconds=rng.choice([5, 7, 60, 300, 4000]) if kind == "INTERVAL" else None,
+            timezone=rng.choice(["UTC", "Europe/Berlin"]),
+            jitter_seconds=rng.choice([0, 0, 0, 3]) if kind in ("CRON", "INTERVAL") else 0,
+            max_fires=rng.choice([None, None, None, 4]) if kind in ("CRON", "INTERVAL") else None,
+            end_at=now + timedelta(seconds=rng.uniform(100, 2000))
+            if kind == "INTERVAL" and rng.random() < 0.2
+            else None,
+        )
+        return JobSpec(
+            name="simulated",
+            task=Shell(command="true"),
+            schedule=schedule,
+            overlap=rng.choice(_OVERLAPS),  # type: ignore[arg-type]
+            catch_up=CatchUp(
+                policy=rng.choice(["none", "latest", "all"]), window_seconds=rng.choice([30, 600, 3600])
+            ),
+            start_deadline_seconds=rng.choice([None, None, None, 20]),
+            max_retries=2,
+        )
+
+
+@dataclass
+class Executors:
+    world: World
+    holding: dict[str, tuple[str, Work]] = field(default_factory=dict)
+    """run id -> (executor, work): attempts that execute now."""
+    lives: int = 0
+    executed: list[tuple[str, int]] = field(default_factory=list)
+
+    def act(self) -> None:
+        world = self.world
+        self._stop()
+        free = [work for work in world.work.values() if work.holder is None]
+        if free and (world.rng.random() < 0.6 or not self.holding):
+            self._deliver(world.rng.choice(free))
+        elif self.holding:
+            run_id = world.rng.choice(list(self.holding))
+            self._progress(run_id)
+
+    def drain(self) -> bool:
+        """Bring everything that is queued or executing to an end; False when there was nothing to do."""
+        self._stop()
+        did = False
+        for work in [work for work in self.world.work.values() if work.holder is None]:
+            self._deliver(work)
+            did = True
+        for run_id in list(self.holding):
+            self._end(run_id, success=True)
+            did = True
+        return did
+
+    def _deliver(self, work: Work) -> None:
+        world = self.world
+        work.delivered += 1
+        self.lives += 1
+        executor = f"executor{self.lives}"
+        if work.recovered or work.delivered > 1:
+            if world.owner is None:
+                work.delivered -= 1
+                return
+            alive = work.run_id in self.holding
+            request = ClaimRequest(
+                run_id=work.run_id,
+                attempt=work.attempt,
+                queued=work.queued,
+                executor_id=executor,
+                delivered=work.delivered,
+            )
+            verdict = world.claim(request, alive)
+            if verdict is None:
+                work.delivered -= 1
+                return
+            if verdict == "drop":
+                self._ack(work)
+                return
+            if verdict == "wait":
+                return
+        if work.run_id in self.holding:
+            return
+        work.holder = executor
+        self.holding[work.run_id] = (executor, work)
+        self.executed.append((work.run_id, work.attempt))
+        world.report(RunStarted(run_id=work.run_id, at=world.now, attempt=work.attempt, executor_id=executor))
+
+    def _progress(self, run_id: str) -> None:
+        rng = self.world.rng
+        if rng.random() < 0.1:
+            self._die(run_id)
+        else:
+            self._end(run_id, success=rng.random() < 0.7)
+
+    def _die(self, run_id: str) -> None:
+        _, work = self.holding.pop(run_id)
+        work.holder = None
+
+    def _end(self, run_id: str, success: bool) -> None:
+        world = self.world
+        executor, work = self.holding.pop(run_id)
+        facts = {
+            "run_id": run_id,
+            "at": world.now,
+            "attempt": work.attempt,
+            "executor_id": executor,
+            "started": world.now,
+        }
+        outcome: RunEvent
+        if success:
+            outcome = RunSucceeded(**facts)  # type: ignore[arg-type]
+        elif world.rng.random() < 0.2:
+            outcome = RunSnoozed(**facts, until=world.now + 5 * SECOND)  # type: ignore[arg-type]
+        elif world.rng.random() < 0.2:
+            outcome = RunReturned(**facts)  # type: ignore[arg-type]
+        else:
+            retry_at = world.now + world.rng.randrange(10 * SECOND) if work.attempt < 3 else None
+            outcome = RunFailed(**facts, reason="exit code 1", retry_at=retry_at)  # type: ignore[arg-type]
+        world.report(outcome)
+        if world.rng.random() < 0.9:
+            self._ack(work)
+        else:
+            work.holder = None
+
+    def _stop(self) -> None:
+        stops, self.world.stops = self.world.stops, []
+        for _, request in stops:
+            if request.run_id in self.holding:
+                executor, work = self.holding.pop(request.run_id)
+                self.world.report(
+                    RunCancelled(
+                        run_id=request.run_id,
+                        at=self.world.now,
+                        reason=request.reason,
+                        attempt=work.attempt,
+                        executor_id=executor,
+                    )
+                )
+                self._ack(work)
+
+    def _ack(self, work: Work) -> None:
+        if self.world.work.get((work.run_id, work.queued)) is work:
+            del self.world.work[work.run_id, work.queued]
