@@ -10,6 +10,7 @@ import msgspec
 from nats.aio.msg import Msg
 
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams
@@ -42,9 +43,7 @@ class Owner:
             await ensure_streams(connection, Layout(partitions=PARTITIONS))
             owner = cls(connection)
             await connection.nc.subscribe(names.claim_subject(), cb=owner._answer)
-            async with Pull.ordered(
-                connection, names.RUNS, [names.runs_subject()], after_sequence=0
-            ) as pull:
+            async with Pull.ordered(connection, names.RUNS, [names.runs_subject()], after_sequence=0) as pull:
                 reading = asyncio.create_task(owner._read(pull))
                 try:
                     yield owner
@@ -77,6 +76,15 @@ class Owner:
         request = StopRequest(run_id=run_id, reason="cancelled by a test", now=now)
         await self.connection.nc.publish(names.stop_subject(to), encode(request))
 
+    async def said(self, executor_id: str, item: WorkItem, expected: bytes) -> bool:
+        """Whether the run has said exactly this until now, as its executor tells it."""
+        try:
+            subject = names.tell_subject(executor_id)
+            reply = await self.connection.request(subject, item.run_id.encode(), timeout=0.2)
+        except LogUnavailable:
+            return False
+        return reply.data == expected
+
     def of(self, item: WorkItem) -> list[RunEvent]:
         return [event for event in self.events if event.run_id == item.run_id]
 
@@ -107,6 +115,14 @@ class Owner:
     async def work_left(self) -> int:
         info = await self.connection.api(f"STREAM.INFO.{names.WORK}")
         return int(info["state"]["messages"])
+
+    async def nothing_left(self) -> None:
+        """Wait until the work queue is empty: everything was acked."""
+
+        async def empty() -> bool:
+            return await self.work_left() == 0
+
+        await eventually(empty, "an empty work queue")
 
     async def _read(self, pull: Pull) -> None:
         while True:

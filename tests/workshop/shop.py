@@ -27,6 +27,12 @@ class Shop:
         self._stop = StopSignal()
         self._running = asyncio.create_task(executor.run(self._stop))
 
+    async def open(self) -> None:
+        """Wait until it takes work."""
+        taking = asyncio.create_task(self.executor.taking_work.wait())
+        await asyncio.wait([taking, self._running], return_when=asyncio.FIRST_COMPLETED)
+        taking.cancel()
+
     async def close(self) -> None:
         """Drain and end, as on SIGTERM."""
         self._stop.set()
@@ -43,6 +49,7 @@ async def open_shop(
 ) -> AsyncIterator[Shop]:
     shop = Shop(Executor(settings, workers, processes=processes))
     try:
+        await shop.open()
         yield shop
     finally:
         if not shop._running.done():

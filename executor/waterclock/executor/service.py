@@ -41,9 +41,6 @@ from waterclock.proto.spec import Argv, Handler, Shell
 
 _log = logging.getLogger(__name__)
 
-_OUTPUT_LIMIT = 10 * 1024 * 1024
-_STOP_GRACE_SECONDS = 10.0
-
 
 async def run(settings: Settings, stop: StopSignal) -> None:
     """Serve the queue's commands, programs and calls, and the handlers of the workers that were named."""
@@ -66,6 +63,7 @@ class Executor:
         if settings.nats_url is None:
             raise SettingsError("nats_url", "a URL like nats://host:4222", "nothing", "executor")
         self.executor_id = instance_id("executor")
+        self.taking_work = asyncio.Event()
         self._url = settings.nats_url
         self._settings = settings
         self._workers = workers
@@ -80,7 +78,9 @@ class Executor:
             desk = self._desk(connection, frames, control)
             await scope.enter_async_context(desk.stops.listening(connection, self.executor_id))
             outputs = Outputs(
-                EmbeddedStore(connection, publisher, names.LOGS), Broadcast(connection), _OUTPUT_LIMIT
+                EmbeddedStore(connection, publisher, names.LOGS),
+                Broadcast(connection),
+                self._settings.output_limit,
             )
             await scope.enter_async_context(telling(connection, outputs, self.executor_id))
             lines = [
@@ -92,6 +92,7 @@ class Executor:
                 desk.keep_alive.run(),
                 membership.beat_for_ever(),
             ):
+                self.taking_work.set()
                 ready()
                 _log.info("taking work", extra={"executor": self.executor_id})
                 await stop.wait()
@@ -117,9 +118,9 @@ class Executor:
             ),
             reporter=Reporter(frames, in_hand, executor_id=self.executor_id, partitions=partitions),
             claims=Claims(connection, executor_id=self.executor_id, partitions=partitions),
-            stops=Stops(in_hand, grace=_STOP_GRACE_SECONDS),
+            stops=Stops(in_hand, grace=self._settings.stop_grace_seconds),
             fences=Fences(control, self.executor_id),
-            stop_grace=_STOP_GRACE_SECONDS,
+            stop_grace=self._settings.stop_grace_seconds,
         )
 
     async def _lines(self, scope: AsyncExitStack, outputs: Outputs) -> list[Line]:

@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from waterclock.core.runtime.settings import Settings
 from waterclock.executor import Context, Retry, Snooze, Worker
 from waterclock.executor.directives import Cancel
 from waterclock.proto.events import RunCancelled, RunFailed, RunSnoozed, RunSucceeded, RunTimedOut
 from waterclock.proto.spec import Argv, Handler, Shell
-from workshop.owner import Owner, eventually
-from workshop.shop import Shop, open_shop, settings_for
+from workshop.owner import Owner
+from workshop.shop import Shop, open_shop
 
 worker = Worker(slots=8)
 
@@ -49,14 +49,8 @@ async def sleepy(context: Context, payload: float) -> None:
 
 
 @pytest.fixture
-async def owner(nats_url: str) -> AsyncIterator[Owner]:
-    async with Owner.open(nats_url) as owner:
-        yield owner
-
-
-@pytest.fixture
-async def shop(owner: Owner, nats_url: str, tmp_path: Path) -> AsyncIterator[Shop]:
-    async with open_shop(settings_for(nats_url, tmp_path), [worker]) as shop:
+async def shop(owner: Owner, settings: Settings) -> AsyncIterator[Shop]:
+    async with open_shop(settings, [worker]) as shop:
         yield shop
 
 
@@ -66,7 +60,7 @@ async def test_a_shell_command_runs_and_its_work_is_gone(owner: Owner, shop: Sho
     assert end.exit_code == 0
     assert end.executor_id == shop.executor_id
     assert end.log_url == f"/v1/runs/{item.run_id}/log"
-    await eventually(lambda: _none_left(owner), "an empty queue")
+    await owner.nothing_left()
 
 
 async def test_an_exit_code_is_the_reason_and_the_last_words_the_message(owner: Owner, shop: Shop) -> None:
@@ -112,7 +106,3 @@ async def test_a_timeout_ends_a_handler_and_a_process(owner: Owner, shop: Shop) 
     assert (await owner.end_of(handler, RunTimedOut)).reason == "timed out after 0.2 s"
     end = await owner.end_of(process, RunTimedOut)
     assert end.exit_code == 128 + 15
-
-
-async def _none_left(owner: Owner) -> bool:
-    return await owner.work_left() == 0

@@ -46,6 +46,12 @@ WorkerName = Annotated[
 ]
 
 
+StoreUrl = Annotated[
+    str, Meta(pattern=r"^s3://[a-z0-9.-]{3,63}(/\S*)?$", description="a URL like s3://bucket/prefix")
+]
+HttpUrl = Annotated[str, Meta(pattern=r"^https?://\S+$", description="a URL like https://host:9000")]
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     data: Directory = Path(".waterclock")
     host: Host = "127.0.0.1"
@@ -73,10 +79,27 @@ class Settings(Struct, frozen=True, kw_only=True):
     worker: tuple[WorkerName, ...] = ()
     ack_wait_seconds: Annotated[float, Meta(ge=1, le=300, description="seconds, from 1 to 300")] = 5.0
     """How long a silent executor keeps an attempt before it goes to another."""
+    stop_grace_seconds: Seconds = 10.0
+    """How long a process that was told to stop has before it is killed."""
+    output_limit: Bytes = 10 * 1024 * 1024
+    """How much output of an attempt is kept."""
+    http_private: bool = False
+    """Whether HTTP jobs may call loopback, private and other addresses that are not on the public net."""
+    run_as: Annotated[str, Meta(min_length=1, description="the name of a user")] | None = None
+    """The user that commands run as; only root can choose another than itself."""
+    cache_bytes: Bytes = 1024 * 1024 * 1024
+    """How much an executor keeps of the artifacts it has fetched."""
+    store: StoreUrl | None = None
+    """Where artifacts and logs are kept: an S3 bucket, or None for the embedded store."""
+    s3_endpoint: HttpUrl | None = None
+    """An S3 service other than Amazon's."""
 
     payload_limit: Bytes = 1024 * 1024
     grace_seconds: Seconds = 10.0
     """How long a component may finish what it has in hand after it was told to stop."""
+
+    retention_days: Annotated[float, Meta(ge=1, le=36_500, description="days, from 1 to 36500")] = 90.0
+    """How long runs stay in the read models; a job may ask for less."""
 
     metrics_port: Port | None = None
     log_level: Annotated[
