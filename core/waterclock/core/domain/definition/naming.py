@@ -1,0 +1,55 @@
+"""A job's name, and the handler that goes by it."""
+
+import re
+import unicodedata
+from urllib.parse import urlsplit
+
+from waterclock.core.domain.definition.problems import Problems
+from waterclock.core.domain.definition.said import said
+from waterclock.proto.requests import JobRequest
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_LONGEST = 256
+
+
+def name_of(request: JobRequest, problems: Problems) -> str:
+    """What it is called; without a name, what it runs is called."""
+    name = said(request.name)
+    if name is None:
+        name = _substitute(request)
+        if name is None and not problems.has("name"):
+            problems.add("name", "is required, as nothing else says what the job is")
+        return (name or "")[:_LONGEST]
+    if not name.strip():
+        problems.add("name", "must not be blank")
+    check_line("name", name, problems)
+    return name
+
+
+def check_line(field: str, text: str | None, problems: Problems) -> None:
+    """Text of a single line, which may go into logs, headers and terminals."""
+    if text is not None and _CONTROL.search(text):
+        problems.add(field, "must not contain line breaks or control characters")
+
+
+def snake_case(name: str) -> str:
+    """`Daily Data Cleanup` is served by the handler `daily_data_cleanup`."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "_", _HUMP.sub("_", plain).lower()).strip("_")
+
+
+def _substitute(request: JobRequest) -> str | None:
+    for chosen in (request.job_type, request.handler, request.job_id, request.workflow_id):
+        if isinstance(chosen, str):
+            return chosen
+    command, http, artifact = said(request.command), said(request.http), said(request.artifact)
+    if command is not None:
+        words = command.split() if isinstance(command, str) else command
+        return _CONTROL.sub(" ", words[0].rsplit("/", 1)[-1]).strip() or None if words else None
+    if http is not None:
+        try:
+            return urlsplit(http.url).hostname
+        except ValueError:
+            return None
+    return said(request.entry) or artifact
