@@ -18,6 +18,7 @@ from waterclock.executor.deadline import start_deadline
 from waterclock.executor.fences import Fences
 from waterclock.executor.keepalive import KeepAlive
 from waterclock.executor.performer.performer import Performer
+from waterclock.executor.processes import WardenLost
 from waterclock.executor.reporter import Reporter
 from waterclock.executor.running import Cause, InHand, Running, ended_by
 from waterclock.executor.slots import Slots
@@ -176,6 +177,8 @@ class Lane:
             deadline = start_deadline(running, spec.timeout_seconds, self._desk.stop_grace)
         try:
             return await performer.perform(attempt, running)
+        except WardenLost:
+            raise  # no outcome is known; the executor goes down, and its work to others
         except Exception as error:
             _log.exception("an attempt broke the executor", extra={"run_id": running.item.run_id})
             return ending.Failed(reason=f"the executor could not run it: {type(error).__name__}: {error}")

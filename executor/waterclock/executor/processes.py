@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 from waterclock.executor.warden.orders import (
     Exited,
@@ -47,7 +48,7 @@ class Processes(asyncio.Protocol):
     """Starts and stops processes through the warden."""
 
     def __init__(self) -> None:
-        self._transport: asyncio.Transport | None = None
+        self._transport: asyncio.WriteTransport | None = None
         self._unpacker = Unpacker()
         self._numbers = count(1)
         self._live: dict[int, Process] = {}
@@ -107,8 +108,7 @@ class Processes(asyncio.Protocol):
         self._transport.write(packed(order))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.WriteTransport, transport)
 
     def data_received(self, data: bytes) -> None:
         for body in self._unpacker.feed(data):

@@ -83,14 +83,16 @@ class Executor:
                 self._settings.output_limit,
             )
             await scope.enter_async_context(telling(connection, outputs, self.executor_id))
+            processes = await scope.enter_async_context(Processes.open()) if self._runs_processes else None
             lines = [
                 await self._open_line(scope, connection, desk, line)
-                for line in await self._lines(scope, outputs)
+                for line in self._lines(scope, outputs, processes)
             ]
             membership = self._membership(control, desk, lines)
             async with _background(
                 desk.keep_alive.run(),
                 membership.beat_for_ever(),
+                _alive(processes),
             ):
                 self.taking_work.set()
                 ready()
@@ -123,11 +125,10 @@ class Executor:
             stop_grace=self._settings.stop_grace_seconds,
         )
 
-    async def _lines(self, scope: AsyncExitStack, outputs: Outputs) -> list[Line]:
+    def _lines(self, scope: AsyncExitStack, outputs: Outputs, processes: Processes | None) -> list[Line]:
         settings = self._settings
         lines = []
-        if self._runs_processes:
-            processes = await scope.enter_async_context(Processes.open())
+        if processes is not None:
             performer = ProcessPerformer(processes, outputs)
             lines.append(
                 Line(
@@ -175,6 +176,12 @@ class Executor:
             slots=sum(lane.slots.total for lane, _ in lines),
             used=lambda: sum(lane.slots.used for lane, _ in lines),
         )
+
+
+async def _alive(processes: Processes | None) -> None:
+    """Fails when the warden dies: without it we do not know what runs."""
+    if processes is not None:
+        await processes.lost
 
 
 @asynccontextmanager
