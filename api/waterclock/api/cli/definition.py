@@ -1,6 +1,5 @@
 """The options that define a job, for `submit` and `update` alike, and the fields they stand for."""
 
-import re
 from typing import Annotated, Any
 
 import msgspec
@@ -46,8 +45,6 @@ ExactlyOnce = Annotated[
     bool | None, typer.Option("--exactly-once/--at-least-once", help="Never two attempts at once.")
 ]
 
-_UNITS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600, "d": 86400}
-
 
 def fields(
     *,
@@ -90,7 +87,7 @@ def fields(
         "command": shell if shell is not None else (command or None) if artifact is None else None,
         "payload": _json("--payload", payload),
         "max_retries": retries,
-        "timeout_seconds": _seconds("--timeout", timeout),
+        "timeout": timeout,
         "priority": priority,
         "tier": tier,
         "queue": queue,
@@ -108,15 +105,6 @@ def _one_of(**given: Any) -> None:
     if len(said) > 1 and said != ["artifact", "command"]:
         names = [f"--{name}" if name != "command" else "-- CMD" for name in said]
         raise Wrong(f"{' and '.join(names)}: say one thing to run")
-
-
-def _seconds(option: str, text: str | None) -> float | None:
-    if text is None:
-        return None
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|$)", text)
-    if "".join(number + unit for number, unit in parts) != text or not parts:
-        raise Wrong(f"{option} {text}: expected a duration like 30s, 5m or 1h30m")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def _json(option: str, text: str | None) -> Any:

@@ -1,10 +1,11 @@
 """Accepting definitions: one by one and in bulk, each exactly once per idempotency key."""
 
+import asyncio
 import secrets
 
 from msgspec import UNSET
 
-from waterclock.api import decoding, definitions
+from waterclock.api import definitions
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
 from waterclock.api.errors import Conflict, Refused, TooLarge, Unavailable
@@ -12,6 +13,7 @@ from waterclock.api.intake import Entered, NewJob
 from waterclock.api.ledger import Definition
 from waterclock.api.registry import handles
 from waterclock.api.views import next_run_at
+from waterclock.core.domain.definition.show import differences
 from waterclock.core.domain.ids import keyed_id
 from waterclock.core.jetstream.errors import Conflict as Taken
 from waterclock.core.jetstream.errors import LogError, LogFull, LogUnavailable
@@ -23,14 +25,18 @@ from waterclock.proto.requests import JobRequest
 
 MOST_IN_BATCH = 10_000
 
+_BREATH = 100
+"""So many definitions are read at a stretch before others get their turn."""
+
 
 @handles(methods.JOBS_CREATE)
 async def create(app: Application, request: JobRequest, caller: Caller) -> JobAccepted:
-    job = await _new_job(app, request, caller)
+    job = _new_job(app, request, caller)
+    await _check(app, job)
     try:
         return _accepted(job, await app.intake.create(job))
     except Taken:
-        return await _settle(app, job)
+        return await _settle(app, job, request, caller)
 
 
 @handles(methods.JOBS_BATCH)
@@ -42,26 +48,34 @@ async def batch(app: Application, request: JobBatch, caller: Caller) -> list[Bat
     jobs: list[NewJob] = []
     for place, line in enumerate(request.jobs):
         try:
-            job = await _new_job(app, decoding.decode(bytes(line), JobRequest), caller)
+            job = _new_job(app, bytes(line), caller)
+            await _check(app, job)
         except Refused as refused:
             results[place] = _refused(place, refused)
         else:
             places.append(place)
             jobs.append(job)
+        if place % _BREATH == 0:
+            await asyncio.sleep(0)
     for place, job, entered in zip(places, jobs, await app.intake.create_many(jobs), strict=True):
-        results[place] = await _result(app, place, job, entered)
+        results[place] = await _result(app, place, job, entered, bytes(request.jobs[place]), caller)
     return [result for result in results if result is not None]
 
 
-async def _new_job(app: Application, request: JobRequest, caller: Caller) -> NewJob:
-    spec = await definitions.accept(app, request, caller)
-    job_id = request.job_id if isinstance(request.job_id, str) else None
+def _new_job(app: Application, request: JobRequest | bytes, caller: Caller) -> NewJob:
+    spec = definitions.define(request, now_us(), app.settings, caller)
+    job_id = definitions.chosen_id(request)
     if job_id is None and spec.idempotency_key is not None:
         job_id = keyed_id(spec.namespace, spec.idempotency_key)
     return NewJob(spec=spec, job_id=job_id, actor=caller.actor, cause=secrets.token_hex(8))
 
 
-async def _settle(app: Application, job: NewJob) -> JobAccepted:
+async def _check(app: Application, job: NewJob) -> None:
+    if job.spec.dependencies:
+        await definitions.check_dependencies(app.ledger, job.job_id, job.spec)
+
+
+async def _settle(app: Application, job: NewJob, request: JobRequest | bytes, caller: Caller) -> JobAccepted:
     """The id is taken: by this very request, by the same one before it, or by another job."""
     assert job.job_id is not None
     stored = await app.ledger.read(job.job_id)
@@ -76,20 +90,26 @@ async def _settle(app: Application, job: NewJob) -> JobAccepted:
         or stored.job.spec.namespace != job.spec.namespace
     ):
         raise Conflict.field("job_id", f"there is a job {job.job_id} already")
-    if differences := definitions.differences(stored.job.spec, job.spec):
+    first = await app.ledger.first(job.job_id) or stored
+    again = definitions.define(request, first.job.created_at, app.settings, caller)
+    if differing := differences(first.job.spec, again):
         raise Conflict.because(
-            f"the idempotency key {key} was used for a job that differs", differences=differences
+            f"the idempotency key {key} was used for a job that differs in "
+            + ", ".join(difference.field for difference in differing),
+            differences=differing,
         )
     return _repeated(stored)
 
 
-async def _result(app: Application, place: int, job: NewJob, entered: Entered | LogError) -> BatchResult:
+async def _result(
+    app: Application, place: int, job: NewJob, entered: Entered | LogError, line: bytes, caller: Caller
+) -> BatchResult:
     try:
         match entered:
             case Entered():
                 accepted = _accepted(job, entered)
             case Taken():
-                accepted = await _settle(app, job)
+                accepted = await _settle(app, job, line, caller)
             case LogUnavailable() | LogFull():
                 raise Unavailable.because(f"the log did not take it: {entered}", retry_after=1)
             case _:

@@ -27,12 +27,12 @@ Command = Callable[[aggregate.Job], aggregate.JobCommand]
 @handles(methods.JOBS_UPDATE)
 async def update(app: Application, request: JobPatch, caller: Caller) -> answers.Job:
     def command(job: aggregate.Job) -> aggregate.JobCommand:
-        spec = definitions.edited(job.spec, request, app.settings, now_us())
+        spec = definitions.edited(job.spec, request, now_us(), app.settings)
         return aggregate.UpdateJob(spec=spec, actor=caller.actor, cause=_drawn())
 
     definition = await jobs.find(app, request.job_id, caller)
-    edited = definitions.edited(definition.job.spec, request, app.settings, now_us())
-    await definitions.check_dependencies(app, edited, caller, job_id=request.job_id)
+    edited = definitions.edited(definition.job.spec, request, now_us(), app.settings)
+    await definitions.check_dependencies(app.ledger, request.job_id, edited)
     return await _change(app, request.job_id, caller, command, request.if_match)
 
 

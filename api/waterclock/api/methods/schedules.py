@@ -29,7 +29,8 @@ async def next_fires(app: Application, request: NextQuery, caller: Caller) -> Fi
 @handles(methods.SCHEDULES_PREVIEW)
 async def preview(app: Application, request: PreviewRequest, caller: Caller) -> Fires:
     now = now_us()
-    schedule, name = definitions.schedule_of(request, now)
+    schedule = definitions.schedule_of(request, now)
+    name = request.name if isinstance(request.name, str) else ""
     start = now if request.start is None or request.start is UNSET else instant_of(request.start)
     return _fires(schedule, name, start, request.n)
 

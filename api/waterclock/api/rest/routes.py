@@ -13,7 +13,7 @@ from waterclock.api.rest import problems, reading, writing
 from waterclock.api.rest.pages import pages
 from waterclock.proto.methods import METHODS, Method, Rest
 
-_BODY_LIMITS = {"json": 4 << 20, "lines": 64 << 20, "bytes": 4 << 30}
+_BODY_LIMITS = {"json": 16 << 20, "lines": 64 << 20, "bytes": 4 << 30}
 
 
 def build(app: Application) -> Litestar:

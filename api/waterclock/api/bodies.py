@@ -1,0 +1,40 @@
+"""Bodies of requests as structs: definitions by their own reader, which finds all that is wrong, the rest by type."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from msgspec import Struct
+
+from waterclock.api import decoding
+from waterclock.api.definitions import refusal
+from waterclock.core.domain.definition.errors import InvalidDefinition
+from waterclock.core.domain.definition.limits import DefinitionLimits
+from waterclock.core.domain.definition.problems import Problems
+from waterclock.core.domain.definition.read import Reader
+from waterclock.proto.queries import JobPatch
+from waterclock.proto.requests import JobRequest, PreviewRequest
+
+Q = TypeVar("Q", bound=Struct)
+
+_READERS: dict[type[Struct], Reader[Any]] = {
+    kind: Reader(kind) for kind in (JobRequest, JobPatch, PreviewRequest)
+}
+_LIMITS = DefinitionLimits(body_bytes=64 << 20)
+"""Sizes are the method's business, which can name the field."""
+
+
+def read(body: bytes | Mapping[str, Any], kind: type[Q]) -> Q:
+    reader = _READERS.get(kind)
+    if reader is None:
+        return (
+            decoding.decode(body, kind)
+            if isinstance(body, bytes)
+            else decoding.convert(body, kind, text=False)
+        )
+    problems = Problems()
+    try:
+        request = reader.read(body or b"{}", problems, _LIMITS)
+        problems.refuse()
+    except InvalidDefinition as error:
+        raise refusal(error) from None
+    return cast(Q, request)

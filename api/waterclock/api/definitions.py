@@ -1,0 +1,114 @@
+"""Definitions as users send them, made into what the log stores."""
+
+import msgspec
+from msgspec import Struct
+
+from waterclock.api.caller import Caller
+from waterclock.api.errors import Forbidden, Invalid, Malformed, Refused, TooLarge
+from waterclock.api.ledger import Ledger
+from waterclock.core.domain.definition import parse
+from waterclock.core.domain.definition.errors import InvalidDefinition
+from waterclock.core.domain.definition.graph import find_cycle, spell
+from waterclock.core.domain.definition.limits import DefinitionLimits
+from waterclock.core.runtime.settings import Settings
+from waterclock.proto.codec import encode
+from waterclock.proto.queries import JobPatch
+from waterclock.proto.requests import JobRequest, PreviewRequest
+from waterclock.proto.spec import JobSpec, Schedule
+
+_LARGEST = 4 << 20
+"""Bytes of a whole definition: it is one message in the log, and part of every message of the work queue."""
+
+_BODY = 32 << 20
+"""Bodies are read up to here, so that a payload that is too large can be named as such."""
+
+
+class _Chosen(Struct, frozen=True):
+    job_id: str | None = None
+    workflow_id: str | None = None
+
+
+_DEFAULT = "default"
+_KINDS: dict[str, type[Refused]] = {"malformed": Malformed, "too_large": TooLarge, "invalid": Invalid}
+
+
+def define(body: bytes | JobRequest, now: int, settings: Settings, caller: Caller) -> JobSpec:
+    """The definition that a body or a request describes, in the caller's namespace."""
+    try:
+        if isinstance(body, bytes):
+            spec = parse.define_body(body, now, _limits(settings))
+        else:
+            spec = parse.define(body, now, _limits(settings))
+    except InvalidDefinition as error:
+        raise refusal(error) from None
+    return _weighed(msgspec.structs.replace(spec, namespace=_namespace(spec, caller)))
+
+
+def chosen_id(request: bytes | JobRequest) -> str | None:
+    """The id the user wants the job to have."""
+    chosen = msgspec.json.decode(request, type=_Chosen) if isinstance(request, bytes) else request
+    for job_id in (chosen.job_id, chosen.workflow_id):
+        if isinstance(job_id, str):
+            return job_id
+    return None
+
+
+def edited(spec: JobSpec, patch: JobPatch, now: int, settings: Settings) -> JobSpec:
+    """The definition after an edit."""
+    try:
+        return _weighed(parse.amend(spec, _changes(patch), now, _limits(settings)))
+    except InvalidDefinition as error:
+        raise refusal(error) from None
+
+
+def schedule_of(request: PreviewRequest, now: int) -> Schedule:
+    try:
+        return parse.define_schedule(request, now)
+    except InvalidDefinition as error:
+        raise refusal(error) from None
+
+
+async def check_dependencies(ledger: Ledger, job_id: str | None, spec: JobSpec) -> None:
+    """What a job waits for must exist, and must not wait for the job."""
+    edges: dict[str, tuple[str, ...]] = {job_id or "": spec.dependencies}
+    unread = list(spec.dependencies)
+    while unread:
+        known = unread.pop()
+        if known in edges:
+            continue
+        found = await ledger.read(known)
+        if known in spec.dependencies and (found is None or found.job.spec.namespace != spec.namespace):
+            raise Invalid.field("dependencies", f"there is no job {known}")
+        edges[known] = () if found is None else found.job.spec.dependencies
+        unread += edges[known]
+    if cycle := find_cycle(edges):
+        raise Invalid.field("dependencies", f"the jobs wait for each other: {spell(cycle)}")
+
+
+def refusal(error: InvalidDefinition) -> Refused:
+    return _KINDS[error.kind].because(str(error), error.errors)
+
+
+def _changes(patch: JobPatch) -> JobRequest:
+    """An edit without what says of which job and version."""
+    said = {name: getattr(patch, name) for name in JobRequest.__struct_fields__ if name != "job_id"}
+    return JobRequest(**said)
+
+
+def _namespace(spec: JobSpec, caller: Caller) -> str:
+    if spec.namespace in (_DEFAULT, caller.namespace):
+        return caller.namespace
+    if not caller.may("admin"):
+        raise Forbidden.field("namespace", f"your token is for {caller.namespace}")
+    return spec.namespace
+
+
+def _weighed(spec: JobSpec) -> JobSpec:
+    size = len(encode(spec))
+    if size > _LARGEST:
+        raise TooLarge.field("", f"the definition has {size} bytes; at most {_LARGEST} are taken")
+    return spec
+
+
+def _limits(settings: Settings) -> DefinitionLimits:
+    return DefinitionLimits(payload_bytes=settings.payload_limit, body_bytes=_BODY)
