@@ -1,0 +1,97 @@
+"""The job aggregate: what decide produced, evolve takes; and a repeat changes nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waterclock.core.domain.job import (
+    CancelJob,
+    CreateJob,
+    Job,
+    JobCommand,
+    PauseJob,
+    Refused,
+    ResumeJob,
+    UpdateJob,
+    decide,
+    evolve,
+)
+from waterclock.proto.events import JobEvent, JobResumed, JobUpdated
+from waterclock.proto.spec import JobSpec, Shell
+
+SPEC = JobSpec(name="a", task=Shell(command="true"))
+OTHER = JobSpec(name="b", task=Shell(command="false"))
+
+commands = st.lists(
+    st.sampled_from(
+        [
+            CreateJob(job_id="a", spec=SPEC),
+            UpdateJob(spec=OTHER),
+            UpdateJob(spec=SPEC),
+            PauseJob(note="lunch"),
+            ResumeJob(),
+            ResumeJob(missed=True),
+            CancelJob(),
+        ]
+    )
+)
+
+
+@given(commands)
+def test_replaying_what_was_decided_gives_the_same_state(asked: list[JobCommand]) -> None:
+    job: Job | None = None
+    log: list[JobEvent] = []
+    for now, command in enumerate(asked, 1):
+        try:
+            events = decide(job, command, now)
+        except Refused:
+            continue
+        for event in events:
+            job = evolve(job, event)
+        log += events
+        if not isinstance(command, CreateJob):
+            assert decide(job, command, now) == (), "asking again for what is already so decides nothing"
+    replayed: Job | None = None
+    for event in log:
+        replayed = evolve(replayed, event)
+    assert replayed == job
+    assert job is None or evolve(None, log[-1]) == job, "the last event says it all"
+
+
+def made(*asked: JobCommand) -> Job:
+    job: Job | None = None
+    for now, command in enumerate((CreateJob(job_id="a", spec=SPEC), *asked), 1):
+        for event in decide(job, command, now * 10):
+            job = evolve(job, event)
+    assert job is not None
+    return job
+
+
+def test_an_edit_neither_pauses_nor_resumes() -> None:
+    job = made(PauseJob(note="lunch"), UpdateJob(spec=OTHER))
+    assert (job.status, job.paused_at, job.note) == ("PAUSED", 20, "lunch")
+
+
+def test_resume_with_missed_starts_where_the_pause_began_across_edits() -> None:
+    job = made(PauseJob(), UpdateJob(spec=OTHER))
+    (event,) = decide(job, ResumeJob(missed=True), 99)
+    assert isinstance(event, JobResumed)
+    assert event.missed_since == 20
+
+
+def test_time_never_goes_back_in_a_job_whatever_the_clock_says() -> None:
+    job = made(PauseJob())
+    (event,) = decide(job, UpdateJob(spec=OTHER), 5)
+    assert isinstance(event, JobUpdated)
+    assert event.at == job.updated_at
+
+
+@pytest.mark.parametrize("command", [UpdateJob(spec=OTHER), PauseJob(), ResumeJob()])
+def test_a_cancelled_job_takes_no_more_commands(command: JobCommand) -> None:
+    with pytest.raises(Refused, match="cancelled"):
+        decide(made(CancelJob()), command, 99)
+
+
+def test_an_id_is_taken_once() -> None:
+    with pytest.raises(Refused, match="exists"):
+        decide(made(), CreateJob(job_id="a", spec=SPEC), 99)
