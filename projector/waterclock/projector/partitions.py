@@ -23,6 +23,11 @@ _AHEAD = 4
 _BEHIND = 53
 """Weeks around now that get a partition of their own. A clock that is wrong by years must not make hundreds."""
 
+_LOCK = 0x77617465_7765656B
+"""Advisory lock of whoever makes a week: projectors come to need the same one at the same time."""
+
+_OPEN = "status IN ('WAITING', 'QUEUED', 'RUNNING', 'RETRYING')"
+
 _log = logging.getLogger(__name__)
 
 
@@ -48,18 +53,27 @@ class Weeks:
         await self.ensure((now + ahead * WEEK for ahead in range(_AHEAD + 1)), now)
 
     async def drop_before(self, instant: Instant) -> list[str]:
-        """Drop the weeks that ended before an instant; answers their names."""
+        """Drop the weeks that ended before an instant; answers their names.
+
+        A week with runs that have not ended stays, without those that have.
+        """
         dropped = []
+        await self.open()
         for week in sorted(week for week in self._known if week + WEEK <= instant):
-            for table in TABLES:
-                dropped.append(partition_name(table, week))
-                await self._connection.execute(f"DROP TABLE IF EXISTS {dropped[-1]}")
+            runs, attempts = (partition_name(table, week) for table in TABLES)
+            async with self._connection.transaction():
+                if await self._connection.fetchval(f"SELECT EXISTS (SELECT FROM {runs} WHERE {_OPEN})"):
+                    await self._connection.execute(f"DELETE FROM {runs} WHERE NOT {_OPEN}")
+                    continue
+                await self._connection.execute(f"DROP TABLE {runs}, {attempts}")
             self._known.discard(week)
+            dropped.append(runs)
         return dropped
 
     async def _make(self, week: int) -> None:
         """In one transaction with the move of the rows that had to go to the default partition meanwhile."""
         async with self._connection.transaction():
+            await self._connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
             for table in TABLES:
                 name = partition_name(table, week)
                 if await self._connection.fetchval("SELECT to_regclass($1) IS NOT NULL", name):

@@ -73,6 +73,11 @@ class Store:
             await self._write_jobs(changes)
             await self._write_runs(changes)
 
+    async def follow(self, moves: Sequence[Move]) -> None:
+        """Positions alone, past messages that are not for us."""
+        async with self._connection.transaction():
+            await self._move(moves)
+
     async def _move(self, moves: Sequence[Move]) -> None:
         """First, because it takes the row locks: from here on nobody else writes these partitions."""
         arguments = _columns([astuple(move) for move in moves])

@@ -15,9 +15,9 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 def clean(text: str | None) -> str | None:
     """Text without NUL characters; None for an empty one."""
-    if not text:
-        return None
-    return text.replace("\0", "") if "\0" in text else text
+    if text and "\0" in text:
+        text = text.replace("\0", "")
+    return text or None
 
 
 def json_value(value: Any) -> bytes:

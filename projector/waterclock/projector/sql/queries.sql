@@ -113,3 +113,116 @@ SELECT c.relname AS name
   JOIN pg_class c ON c.oid = i.inhrelid
  WHERE i.inhparent = $1::text::regclass
  ORDER BY c.relname;
+
+-- name: seen
+-- What is remembered of each stream.
+SELECT stream, stream_created AS created, max(stream_last_sequence) AS last_sequence
+  FROM projection_state
+ GROUP BY stream, stream_created;
+
+-- name: upsert_executors
+-- Executors that are there.
+INSERT INTO executors (executor_id, status, host, pid, queues, tiers, handlers, slots, busy, started_at, seen_at, info)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+    ON CONFLICT (executor_id) DO UPDATE SET
+       status = excluded.status, host = excluded.host, pid = excluded.pid, queues = excluded.queues,
+       tiers = excluded.tiers, handlers = excluded.handlers, slots = excluded.slots, busy = excluded.busy,
+       started_at = excluded.started_at, seen_at = excluded.seen_at, info = excluded.info;
+
+-- name: miss_executors
+-- Executors that are no longer there.
+UPDATE executors SET status = 'GONE', busy = 0 WHERE status <> 'GONE' AND executor_id <> ALL($1::text[]);
+
+-- name: forget_executors
+-- Executors that have been gone for a day.
+DELETE FROM executors WHERE status = 'GONE' AND seen_at < now() - interval '1 day';
+
+-- name: upsert_queues
+-- Depths that have changed.
+INSERT INTO queues (queue, handler, tier, band, waiting, running, redelivered, pulls, oldest_time, updated_at)
+SELECT *, now() FROM unnest(
+       $1::text[], $2::text[], $3::text[], $4::integer[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+       $9::timestamptz[])
+    ON CONFLICT (queue, handler, tier, band) DO UPDATE SET
+       waiting = excluded.waiting, running = excluded.running, redelivered = excluded.redelivered,
+       pulls = excluded.pulls, oldest_time = excluded.oldest_time, updated_at = excluded.updated_at
+ WHERE (queues.waiting, queues.running, queues.redelivered, queues.pulls, queues.oldest_time) IS DISTINCT FROM
+       (excluded.waiting, excluded.running, excluded.redelivered, excluded.pulls, excluded.oldest_time);
+
+-- name: forget_queues
+-- Queues that the broker no longer has.
+DELETE FROM queues q
+ WHERE NOT EXISTS (
+       SELECT FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[]) AS n (queue, handler, tier, band)
+        WHERE (n.queue, n.handler, n.tier, n.band) = (q.queue, q.handler, q.tier, q.band));
+
+-- name: forget_stray_runs
+-- Ended runs past retention in the default partition, which is never dropped.
+DELETE FROM job_runs_default WHERE created_at < $1 AND status IN ('SUCCESS', 'FAILED', 'TIMED_OUT', 'CANCELLED', 'SKIPPED', 'MISSED');
+
+-- name: forget_stray_attempts
+-- Their attempts.
+DELETE FROM earlier_attempts_default WHERE created_at < $1;
+
+-- name: forget_dead_letters
+-- Dead letters past retention.
+DELETE FROM dead_letters WHERE dead_time < $1;
+
+-- name: forget_runs_by_age
+-- Ended runs of jobs that keep them for fewer days than the system.
+WITH gone AS (
+     DELETE FROM job_runs r
+      USING job_definitions d
+      WHERE d.spec ? 'retention'
+        AND r.job_id = d.job_id
+        AND r.end_time < $1::timestamptz - make_interval(secs => (d.spec #>> '{retention,days}')::double precision * 86400)
+        AND r.status IN ('SUCCESS', 'FAILED', 'TIMED_OUT', 'CANCELLED', 'SKIPPED', 'MISSED')
+  RETURNING r.run_id, r.created_at),
+     attempts AS (
+     DELETE FROM earlier_attempts a USING gone WHERE a.run_id = gone.run_id AND a.created_at = gone.created_at),
+     letters AS (
+     DELETE FROM dead_letters l USING gone WHERE l.run_id = gone.run_id)
+SELECT count(*) FROM gone;
+
+-- name: forget_runs_by_count
+-- Ended runs of jobs that keep only so many successes or failures, beyond the newest ones.
+WITH beyond AS (
+     SELECT r.run_id, r.created_at
+       FROM job_definitions d
+      CROSS JOIN LATERAL (
+            SELECT run_id, created_at FROM job_runs
+             WHERE job_id = d.job_id AND status = 'SUCCESS'
+             ORDER BY created_at DESC
+            OFFSET (d.spec #>> '{retention,successes}')::bigint LIMIT 10000) r
+      WHERE d.spec ? 'retention' AND d.spec #>> '{retention,successes}' IS NOT NULL
+      UNION ALL
+     SELECT r.run_id, r.created_at
+       FROM job_definitions d
+      CROSS JOIN LATERAL (
+            SELECT run_id, created_at FROM job_runs
+             WHERE job_id = d.job_id AND status IN ('FAILED', 'TIMED_OUT')
+             ORDER BY created_at DESC
+            OFFSET (d.spec #>> '{retention,failures}')::bigint LIMIT 10000) r
+      WHERE d.spec ? 'retention' AND d.spec #>> '{retention,failures}' IS NOT NULL),
+     gone AS (
+     DELETE FROM job_runs r USING beyond b WHERE r.run_id = b.run_id AND r.created_at = b.created_at
+  RETURNING r.run_id, r.created_at),
+     attempts AS (
+     DELETE FROM earlier_attempts a USING gone WHERE a.run_id = gone.run_id AND a.created_at = gone.created_at),
+     letters AS (
+     DELETE FROM dead_letters l USING gone WHERE l.run_id = gone.run_id)
+SELECT count(*) FROM gone;
+
+-- name: forget_jobs
+-- Jobs that will not fire again, changed last before a time, and without a run left.
+WITH over AS (
+     SELECT s.job_id
+       FROM job_definitions d
+       JOIN job_state s USING (job_id)
+      WHERE d.created_at < $1 AND d.updated_at < $1
+        AND s.status IN ('CANCELLED', 'COMPLETED')
+        AND NOT EXISTS (SELECT FROM job_runs r WHERE r.job_id = s.job_id)
+      LIMIT 10000),
+     states AS (
+     DELETE FROM job_state s USING over WHERE s.job_id = over.job_id)
+DELETE FROM job_definitions d USING over WHERE d.job_id = over.job_id;

@@ -26,6 +26,7 @@ CREATE TABLE job_definitions (
 CREATE INDEX job_definitions_created ON job_definitions (namespace, created_at DESC, job_id);
 CREATE INDEX job_definitions_name ON job_definitions (lower(left(name, 100)) text_pattern_ops);
 CREATE INDEX job_definitions_labels ON job_definitions USING gin (labels jsonb_path_ops);
+CREATE INDEX job_definitions_age ON job_definitions USING brin (created_at) WITH (pages_per_range = 32, autosummarize = on);
 CREATE INDEX job_definitions_retention ON job_definitions (job_id) WHERE spec ? 'retention';
 CREATE INDEX job_definitions_workflows ON job_definitions (job_id) WHERE spec #>> '{task,kind}' = 'workflow';
 
@@ -247,7 +248,7 @@ CREATE TABLE executors (
     info        jsonb NOT NULL
 );
 
-COMMENT ON TABLE executors IS 'Executors that are there, or were within the last day. Copied from the membership every two seconds.';
+COMMENT ON TABLE executors IS 'Executors that are there, or were within the last day. Copied from their heartbeats every two seconds.';
 COMMENT ON COLUMN executors.executor_id IS 'The executor; each process has an id of its own.';
 COMMENT ON COLUMN executors.status IS 'ACTIVE, DRAINING (takes no more work) or GONE.';
 COMMENT ON COLUMN executors.host IS 'The machine it runs on.';
@@ -285,7 +286,7 @@ COMMENT ON COLUMN queues.running IS 'Attempts taken and not finished.';
 COMMENT ON COLUMN queues.redelivered IS 'Attempts among these that had to be handed out again.';
 COMMENT ON COLUMN queues.pulls IS 'Requests for work that wait for some to come: 0 with waiting above 0 means nobody serves it.';
 COMMENT ON COLUMN queues.oldest_time IS 'When the oldest waiting attempt was queued.';
-COMMENT ON COLUMN queues.updated_at IS 'When this was read from the broker.';
+COMMENT ON COLUMN queues.updated_at IS 'When this last changed.';
 
 CREATE TABLE projection_state (
     stream               text COLLATE "C" NOT NULL,

@@ -1,0 +1,125 @@
+"""Both streams of some partitions, from where each was left, cut into batches.
+
+A run's events are handed out only with the definitions that their writer had seen, in the same batch or before it, so
+that what folds them can look up the job.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from msgspec import Struct, field
+
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.reader import message_at
+from waterclock.projector.messages import JobsMessage, RunsMessage, jobs_message, runs_message
+from waterclock.projector.positions import End, Positions
+from waterclock.projector.tap import Tap
+from waterclock.proto import names
+
+_PATIENCE = 1.0
+"""How long runs wait for a definition before it is checked that the log still has it."""
+
+
+class Batch(Struct, frozen=True, kw_only=True):
+    jobs: list[JobsMessage] = field(default_factory=list)
+    runs: list[RunsMessage] = field(default_factory=list)
+    events: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.runs)
+
+    @property
+    def ends(self) -> list[End]:
+        ends = []
+        if self.jobs:
+            ends.append(End(names.JOBS, self.jobs[-1].sequence, self.jobs[-1].stored_at))
+        if self.runs:
+            ends.append(End(names.RUNS, self.runs[-1].sequence, self.runs[-1].stored_at))
+        return ends
+
+
+class Feed:
+    def __init__(self, connection: Connection, positions: Positions) -> None:
+        self._connection = connection
+        self._positions = positions
+        self._arrived = asyncio.Event()
+        self._jobs = Tap(jobs_message, self._arrived)
+        self._runs = Tap(runs_message, self._arrived)
+        self._jobs_through = 0
+        """Every definition up to this sequence was handed out, or is no longer in the log."""
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, connection: Connection, positions: Positions) -> AsyncIterator["Feed"]:
+        feed = cls(connection, positions)
+        jobs = [names.jobs_of_partition(partition) for partition in positions.partitions]
+        runs = [names.runs_subject(partition) for partition in positions.partitions]
+        async with (
+            feed._jobs.reading(connection, names.JOBS, jobs, positions.start(names.JOBS)),
+            feed._runs.reading(connection, names.RUNS, runs, positions.start(names.RUNS)),
+        ):
+            yield feed
+
+    @property
+    def waiting(self) -> int:
+        """Events that have arrived and were not handed out."""
+        return self._jobs.events + self._runs.events
+
+    async def some(self, timeout: float) -> bool:
+        """Wait until there is something to take; False when nothing comes in time."""
+        while not self._ready():
+            blocking = self._runs.first()
+            if not await self._change(timeout if blocking is None else _PATIENCE):
+                if blocking is None:
+                    return False
+                await self._check(blocking.needs)
+        return True
+
+    async def filled(self, events: int, timeout: float) -> None:
+        """Wait until this many events have arrived, or the time is over."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout
+        while self.waiting < events and (left := end - loop.time()) > 0:
+            await self._change(left)
+
+    def take(self, limit: int) -> Batch:
+        """What there is, up to about `limit` events."""
+        jobs: list[JobsMessage] = []
+        runs: list[RunsMessage] = []
+        count = 0
+        while count < limit and self._jobs.first() is not None:
+            job = self._jobs.take()
+            self._jobs_through = max(self._jobs_through, job.sequence)
+            if job.sequence > self._positions.of(names.JOBS, job.partition):
+                jobs.append(job)
+                count += len(job.events)
+        while count < limit and (first := self._runs.first()) is not None and self._may_go(first):
+            run = self._runs.take()
+            if run.sequence > self._positions.of(names.RUNS, run.partition):
+                runs.append(run)
+                count += len(run.events)
+        return Batch(jobs=jobs, runs=runs, events=count)
+
+    def _ready(self) -> bool:
+        if self._jobs.first() is not None:
+            return True
+        first = self._runs.first()
+        return first is not None and self._may_go(first)
+
+    async def _change(self, timeout: float) -> bool:
+        self._arrived.clear()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._arrived.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _may_go(self, message: RunsMessage) -> bool:
+        return message.needs <= max(self._jobs_through, self._positions.of(names.JOBS, message.partition))
+
+    async def _check(self, version: int) -> None:
+        """A definition may have left the log. Its job is in the read models, or nobody knows it any more."""
+        if await message_at(self._connection, names.JOBS, version) is None:
+            self._jobs_through = max(self._jobs_through, version)

@@ -1,0 +1,98 @@
+"""Messages of the two streams, decoded. What cannot be read is told and left out: one bad message must not end the
+read models, and a rebuild with a version that understands it brings it in."""
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from waterclock.core.jetstream.delivery import Delivery
+from waterclock.proto.codec import decode_frame, decode_job_frame
+from waterclock.proto.events import Instant, JobEvent, RunEvent, RunRequested, RunRetryRequested
+
+_log = logging.getLogger(__name__)
+_Event = TypeVar("_Event")
+
+
+class JobsMessage(Struct, frozen=True, gc=False):
+    partition: int
+    sequence: int
+    stored_at: Instant
+    events: tuple[JobEvent, ...]
+
+
+class RunsMessage(Struct, frozen=True, gc=False):
+    partition: int
+    sequence: int
+    stored_at: Instant
+    events: tuple[RunEvent, ...]
+    needs: int
+    """The version of `JOBS` its writer had seen: to be folded before."""
+
+
+def jobs_message(delivery: Delivery) -> JobsMessage:
+    try:
+        events = decode_job_frame(delivery.data).events
+    except msgspec.MsgspecError as error:
+        events = _readable(delivery, error, _decode_job_event)
+    return JobsMessage(partition_of(delivery.subject), delivery.sequence, _stored_at(delivery), events)
+
+
+def runs_message(delivery: Delivery) -> RunsMessage:
+    needs = 0
+    try:
+        frame = decode_frame(delivery.data)
+        events = frame.events
+        if frame.cursor is not None:
+            needs = frame.cursor.jobs
+    except msgspec.MsgspecError as error:
+        events = _readable(delivery, error, _decode_run_event)
+    for event in events:
+        if isinstance(event, RunRequested | RunRetryRequested):
+            needs = max(needs, event.version)
+    return RunsMessage(partition_of(delivery.subject), delivery.sequence, _stored_at(delivery), events, needs)
+
+
+def partition_of(subject: str) -> int:
+    """`wc.jobs.<p>.<job_id>` and `wc.runs.<p>`."""
+    return int(subject.split(".", 3)[2])
+
+
+def _stored_at(delivery: Delivery) -> Instant:
+    return delivery.timestamp_ns // 1000
+
+
+class _Envelope(Struct):
+    events: list[msgspec.Raw] = []
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_job_event: Callable[[msgspec.Raw], JobEvent] = msgspec.json.Decoder(JobEvent).decode
+_decode_run_event: Callable[[msgspec.Raw], RunEvent] = msgspec.json.Decoder(RunEvent).decode
+
+
+def _readable(
+    delivery: Delivery, error: Exception, decode: Callable[[msgspec.Raw], _Event]
+) -> tuple[_Event, ...]:
+    """What can be read of a frame that cannot be read whole."""
+    events = []
+    try:
+        for raw in _decode_envelope(delivery.data).events:
+            try:
+                events.append(decode(raw))
+            except msgspec.MsgspecError:
+                pass
+    except msgspec.MsgspecError:
+        pass
+    _log.error(
+        "left out what cannot be read",
+        extra={
+            "subject": delivery.subject,
+            "sequence": delivery.sequence,
+            "read": len(events),
+            "error": str(error),
+        },
+    )
+    return tuple(events)

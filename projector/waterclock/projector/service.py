@@ -1,0 +1,110 @@
+"""The projector: folds the log into the read models, for as long as it lives."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.errors import LogUnavailable
+from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.jetstream.streams import Layout, ensure_streams
+from waterclock.core.runtime.backoff import Backoff
+from waterclock.core.runtime.instance import instance_id
+from waterclock.core.runtime.service import StopSignal, ready
+from waterclock.core.runtime.settings import Settings
+from waterclock.projector.database import SCHEMA, TRANSIENT, connect
+from waterclock.projector.housekeeping import Housekeeping
+from waterclock.projector.migrations import migrate
+from waterclock.projector.session import Session
+from waterclock.projector.share import Share
+from waterclock.projector.store import PositionMoved
+from waterclock.proto import names
+
+_PASSES = (*TRANSIENT, TimeoutError, LogUnavailable, PositionMoved)
+"""What a new session cures."""
+
+_log = logging.getLogger(__name__)
+
+
+async def run(settings: Settings, stop: StopSignal) -> None:
+    if settings.nats_url is None or settings.database_url is None:
+        raise ValueError("the projector needs nats_url and database_url")
+    instance = instance_id("projector")
+    async with Connection.open(settings.nats_url, name=instance) as log:
+        await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
+        control = Bucket(log, Publisher(log), names.CONTROL)
+        share = Share(control, instance, settings.partitions)
+        await share.beat()
+        projector = Projector(log, settings.database_url, instance, share)
+        housekeeping = Housekeeping(log, control, settings, instance, share)
+        work = (share.keep(), projector.run(), housekeeping.run(projector.migrated), stop.wait())
+        tasks = [asyncio.create_task(part) for part in work]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await share.leave()
+
+
+class Projector:
+    """Session after session, through every outage of Postgres and of the log."""
+
+    def __init__(self, log: Connection, database_url: str, instance: str, share: Share) -> None:
+        self._log = log
+        self._database_url = database_url
+        self._instance = instance
+        self._share = share
+        self.migrated = asyncio.Event()
+
+    async def run(self) -> None:
+        await self._through_outages(self._migrate)
+        self.migrated.set()
+        while True:
+            await self._through_outages(self._session)
+
+    async def _through_outages(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Until it is done once."""
+        backoff = Backoff()
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            try:
+                return await work()
+            except _PASSES as error:
+                wait = backoff.after(loop.time() - began)
+                _log.warning(
+                    "folding pauses",
+                    extra={"error": f"{type(error).__name__}: {error}", "seconds": round(wait, 1)},
+                )
+                ready()
+                await asyncio.sleep(wait)
+
+    async def _migrate(self) -> None:
+        connection = await connect(self._database_url, name=self._instance)
+        try:
+            await migrate(connection, SCHEMA)
+        finally:
+            connection.terminate()
+
+    async def _session(self) -> None:
+        """Until our share of the partitions changes."""
+        share = self._share
+        share.changed.clear()
+        async with Session.open(self._log, self._database_url, self._instance, share.partitions) as session:
+            _log.info("folding", extra={"partitions": len(share.partitions)})
+            ready()
+            folding = asyncio.create_task(session.fold())
+            changed = asyncio.create_task(share.changed.wait())
+            try:
+                await asyncio.wait([folding, changed], return_when=asyncio.FIRST_COMPLETED)
+                if folding.done():
+                    folding.result()
+            finally:
+                folding.cancel()
+                changed.cancel()
+                await asyncio.gather(folding, changed, return_exceptions=True)

@@ -1,0 +1,99 @@
+"""Folding while all goes well: one connection to Postgres, one reading of the log.
+
+A session ends by an error, by a change of our share, or when told to stop. All it knows is in Postgres by then
+or can be read again, so whoever ends it need not be careful.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from waterclock.core.domain.instants import instant_of
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.reader import stream_state
+from waterclock.core.runtime.clock import now_us
+from waterclock.projector.database import connect
+from waterclock.projector.feed import Feed
+from waterclock.projector.guard import Seen, caught_up, check_log
+from waterclock.projector.partitions import Weeks
+from waterclock.projector.positions import STREAMS, Positions
+from waterclock.projector.projection import Projection
+from waterclock.projector.statements import statement
+from waterclock.projector.store import Store
+
+_EVENTS = 10_000
+"""Events folded at once, at most."""
+_CALM_GAP = 0.02
+_BUSY_GAP = 0.2
+_BUSY = 500
+"""After a pass of this many events the next one gathers for longer: a run that was queued and ended in between is
+then one row written once."""
+_IDLE = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class Session:
+    def __init__(self, log: Connection, feed: Feed, projection: Projection, store: Store) -> None:
+        self._log = log
+        self._feed = feed
+        self._projection = projection
+        self._store = store
+        self._last = 0.0
+        self._gap = 0.0
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, log: Connection, database_url: str, instance: str, partitions: frozenset[int]
+    ) -> AsyncIterator["Session"]:
+        database = await connect(database_url, name=instance)
+        try:
+            positions = await _positions(database, log, partitions)
+            weeks = Weeks(database)
+            await weeks.open()
+            await weeks.ensure_ahead(now_us())
+            store = Store(database, instance)
+            async with Feed.open(log, positions) as feed:
+                yield cls(log, feed, Projection(store, weeks, positions), store)
+        finally:
+            database.terminate()
+
+    async def fold(self) -> None:
+        """Pass after pass, for ever."""
+        while True:
+            if await self._feed.some(_IDLE):
+                await self.fold_once()
+            else:
+                await self._follow()
+
+    async def fold_once(self) -> None:
+        """A lone event is folded at once; in a stream of them, those of a moment together."""
+        loop = asyncio.get_running_loop()
+        await self._feed.filled(_EVENTS, self._last + self._gap - loop.time())
+        self._last = loop.time()
+        done = await self._projection.project(self._feed.take(_EVENTS), now_us())
+        self._gap = _BUSY_GAP if done.events >= _BUSY else _CALM_GAP
+
+    async def _follow(self) -> None:
+        """Nothing came for a while: keep up with a log that goes on with other things than ours."""
+        positions = self._projection.positions
+        moves = positions.moves(await caught_up(self._log, positions))
+        await self._store.follow(moves)
+        positions.moved(moves)
+
+
+async def _positions(database: asyncpg.Connection, log: Connection, partitions: frozenset[int]) -> Positions:
+    """Where to go on; refuses a log that is not the one these positions are in."""
+    ours = sorted(partitions)
+    for stream in STREAMS:
+        created = instant_of((await stream_state(log, stream)).created)
+        await database.execute(statement("begin_positions"), stream, ours, created)
+    rows = await database.fetch(statement("positions"), ours)
+    positions = Positions({(row["stream"], row["partition"]): row["position"] for row in rows})
+    seen = [Seen(**row) for row in await database.fetch(statement("seen"))]
+    await check_log(log, seen, positions)
+    return positions

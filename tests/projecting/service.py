@@ -1,0 +1,85 @@
+"""A projector that runs inside the test, and ways to wait for what it does."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from projecting.log import PARTITIONS
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.reader import stream_state
+from waterclock.core.runtime.service import StopSignal
+from waterclock.core.runtime.settings import Settings
+from waterclock.projector.service import run
+from waterclock.proto import names
+
+
+def settings(nats_url: str, database_url: str, **fields: Any) -> Settings:
+    return Settings(nats_url=nats_url, database_url=database_url, **{"partitions": PARTITIONS, **fields})
+
+
+@asynccontextmanager
+async def projecting(nats_url: str, database_url: str, **fields: Any) -> AsyncIterator[asyncio.Task[None]]:
+    """Runs until the scope ends; then it must have stopped in peace."""
+    stop = StopSignal()
+    task = asyncio.create_task(run(settings(nats_url, database_url, **fields), stop))
+    try:
+        yield task
+    except AssertionError:
+        if task.done():
+            task.result()
+        raise
+    else:
+        stop.set()
+        await asyncio.wait_for(task, 10)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if await condition():
+                return
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            pass
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not so within {seconds} s: {condition.__doc__ or condition.__qualname__}")
+        await asyncio.sleep(0.02)
+
+
+async def caught_up(
+    nats_url: str, database_url: str, seconds: float = 30.0, jobs: int = 0, runs: int = 0
+) -> None:
+    """Until both streams are folded in, as far as these sequences or else as far as they go now."""
+    if not (jobs or runs):
+        async with Connection.open(nats_url, name="test-caught-up") as connection:
+            jobs = await _last(connection, names.JOBS, "wc.jobs.>")
+            runs = await _last(connection, names.RUNS, "wc.runs.*")
+
+    async def folded() -> bool:
+        connection = await asyncpg.connect(database_url)
+        try:
+            at = dict(
+                await connection.fetch(
+                    "SELECT stream, max(position) FROM waterclock.projection_state GROUP BY stream"
+                )
+            )
+        finally:
+            await connection.close()
+        return at.get(names.JOBS, 0) >= jobs and at.get(names.RUNS, 0) >= runs
+
+    await eventually(folded, seconds)
+
+
+async def _last(connection: Connection, stream: str, subject: str) -> int:
+    from waterclock.core.jetstream.reader import last_message
+
+    state = await stream_state(connection, stream)
+    last = await last_message(connection, stream, subject) if state.messages else None
+    return 0 if last is None else last.sequence

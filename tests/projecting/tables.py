@@ -1,0 +1,79 @@
+"""The tables as Python values: to fold into without a database, and to compare."""
+
+from typing import Any
+
+import asyncpg
+from msgspec.structs import astuple, replace
+
+from waterclock.projector.fold import Changes, Fold, Memory
+from waterclock.projector.rows import AttemptRow, Definition, JobHead, RunRow, dead_letter
+from waterclock.proto.events import JobEvent, RunEvent
+
+Message = tuple[int, tuple[JobEvent, ...] | tuple[RunEvent, ...]]
+"""Sequence and events; which stream it is of, the events tell."""
+
+REBUILT = ("job_definitions", "job_state", "job_runs", "earlier_attempts", "dead_letters")
+
+
+class Tables:
+    """What the store would hold."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, RunRow] = {}
+        self.attempts: dict[tuple[str, int, int], AttemptRow] = {}
+        self.dead: dict[str, tuple[Any, ...]] = {}
+        self.definitions: dict[str, tuple[Any, ...]] = {}
+        self.heads: dict[str, JobHead] = {}
+
+    def fold(self, jobs: list[tuple[int, Any]], runs: list[tuple[int, Any]]) -> Changes:
+        """One batch, with a memory that begins empty: all it knows comes from the tables."""
+        memory = Memory(
+            runs={run_id: replace(row) for run_id, row in self.runs.items()},
+            jobs={job_id: replace(head) for job_id, head in self.heads.items()},
+        )
+        fold = Fold(memory)
+        for sequence, events in jobs:
+            fold.job_events(events, sequence)
+        for sequence, events in runs:
+            fold.run_events(events, sequence)
+        changes = fold.finish()
+        self.apply(changes)
+        return changes
+
+    def apply(self, changes: Changes) -> None:
+        assert not changes.new_runs.keys() & self.runs.keys()
+        assert not changes.new_jobs.keys() & self.heads.keys()
+        for rows in (changes.new_runs, changes.changed_runs):
+            self.runs.update({run_id: replace(row) for run_id, row in rows.items()})
+        for attempt in changes.attempts:
+            self.attempts.setdefault((attempt.run_id, attempt.attempt_number, attempt.end_time), attempt)
+        for run_id in changes.revived:
+            self.dead.pop(run_id, None)
+        self.dead.update({run_id: dead_letter(row) for run_id, row in changes.dead.items()})
+        definitions: dict[str, Definition] = {**changes.new_jobs, **changes.changed_jobs}
+        for job_id, definition in definitions.items():
+            self.definitions[job_id] = definition.row()
+            self.heads[job_id] = replace(definition.head)
+        self.heads.update({job_id: replace(head) for job_id, head in changes.states.items()})
+
+    def contents(self) -> dict[str, Any]:
+        return {
+            "runs": {run_id: astuple(row) for run_id, row in self.runs.items()},
+            "attempts": self.attempts,
+            "dead": self.dead,
+            "definitions": self.definitions,
+            "states": {job_id: head.state() for job_id, head in self.heads.items()},
+        }
+
+
+async def contents(url: str, schema: str = "waterclock") -> dict[str, list[dict[str, Any]]]:
+    """Every row of the read models that a rebuild makes anew."""
+    connection = await asyncpg.connect(url)
+    try:
+        found = {}
+        for table in REBUILT:
+            rows = await connection.fetch(f"SELECT t.* FROM {schema}.{table} t ORDER BY t::text")
+            found[table] = [dict(row) for row in rows]
+        return found
+    finally:
+        await connection.close()
