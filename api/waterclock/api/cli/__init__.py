@@ -5,6 +5,10 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    from waterclock.core.runtime.lean_start import lean_start
+
+    lean_start()
+
     from waterclock.api.cli.program import run
 
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 _ESCAPES = str.maketrans({"\n": "\\n", "\r": "\\r", "\x1b": "\\e"})
 _PLAIN = "\x1b[0m"
 _COLOURS = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31m", "DEBUG": "\x1b[2m"}

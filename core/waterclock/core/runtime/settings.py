@@ -28,9 +28,7 @@ Directory = Annotated[Path, Meta(description="a directory")]
 Host = Annotated[str, Meta(min_length=1, description="an address to listen on")]
 NatsUrl = Annotated[
     str,
-    Meta(
-        pattern=r"^(nats|tls|ws|wss)://[^\s/]+", description="URLs like nats://host:4222, separated by commas"
-    ),
+    Meta(pattern=r"^(nats|tls)://[^\s/]+", description="URLs like nats://host:4222, separated by commas"),
 ]
 DatabaseUrl = Annotated[
     str,

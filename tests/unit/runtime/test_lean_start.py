@@ -1,0 +1,18 @@
+"""A component starts without the weight of a WebSocket client."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+from waterclock.core.runtime.lean_start import lean_start
+lean_start()
+import nats
+assert not [name for name in sys.modules if name.startswith("aiohttp")], "loaded after all"
+import aiohttp
+assert aiohttp.ClientSession
+"""
+
+
+def test_nats_comes_without_aiohttp_which_stays_importable() -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True)
