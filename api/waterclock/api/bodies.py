@@ -7,10 +7,12 @@ from msgspec import Struct
 
 from waterclock.api import decoding
 from waterclock.api.definitions import refusal
+from waterclock.core.domain.definition import parse
 from waterclock.core.domain.definition.errors import InvalidDefinition
 from waterclock.core.domain.definition.limits import DefinitionLimits
 from waterclock.core.domain.definition.problems import Problems
 from waterclock.core.domain.definition.read import Reader
+from waterclock.core.runtime.clock import now_us
 from waterclock.proto.queries import JobPatch
 from waterclock.proto.requests import JobRequest, PreviewRequest
 
@@ -36,5 +38,14 @@ def read(body: bytes | Mapping[str, Any], kind: type[Q]) -> Q:
         request = reader.read(body or b"{}", problems, _LIMITS)
         problems.refuse()
     except InvalidDefinition as error:
-        raise refusal(error) from None
+        raise refusal(_all_that_is_wrong(body, error) if kind is JobRequest else error) from None
     return cast(Q, request)
+
+
+def _all_that_is_wrong(body: bytes | Mapping[str, Any], error: InvalidDefinition) -> InvalidDefinition:
+    """Fields that cannot be read, and what makes no sense in those that can."""
+    try:
+        parse.define_body(body, now_us(), _LIMITS)
+    except InvalidDefinition as more:
+        return more
+    return error

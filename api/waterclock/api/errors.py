@@ -23,6 +23,8 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import ClassVar, Self
 
+from msgspec import UNSET
+
 from waterclock.proto.problem import Difference, FieldError, Problem
 
 
@@ -41,6 +43,12 @@ class Refused(WaterclockError):
         super().__init__(problem.detail or problem.title)
         self.problem = problem
 
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which the same request may succeed, where the service knows."""
+        wait = self.problem.retry_after
+        return None if wait is UNSET else wait
+
     @classmethod
     def because(
         cls,
@@ -56,8 +64,8 @@ class Refused(WaterclockError):
                 title=HTTPStatus(cls.status).phrase,
                 detail=detail,
                 errors=tuple(errors),
-                differences=tuple(differences),
-                retry_after=retry_after,
+                differences=tuple(differences) or UNSET,
+                retry_after=UNSET if retry_after is None else retry_after,
             )
         )
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -22,13 +22,12 @@ class Difference(Struct, frozen=True, kw_only=True):
     given: Any = None
 
 
-class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Problem(Struct, frozen=True, kw_only=True):
     status: int
     title: str
     type: str = "about:blank"
     detail: str = ""
-    instance: str = ""
     errors: tuple[FieldError, ...] = ()
-    differences: tuple[Difference, ...] = ()
-    retry_after: float | None = None
+    differences: tuple[Difference, ...] | UnsetType = UNSET
+    retry_after: float | UnsetType = UNSET
     """Seconds after which the same request may succeed."""

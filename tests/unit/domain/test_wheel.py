@@ -15,7 +15,9 @@ offsets = st.one_of(
 )
 
 
-@given(st.lists(st.tuples(offsets, st.lists(offsets, max_size=3)), max_size=30), st.integers(0, 70_000_000_000))
+@given(
+    st.lists(st.tuples(offsets, st.lists(offsets, max_size=3)), max_size=30), st.integers(0, 70_000_000_000)
+)
 def test_hands_out_everything_once_and_never_early(steps: list[tuple[int, list[int]]], phase: int) -> None:
     now = START + phase
     wheel: Wheel[int] = Wheel(now)

@@ -59,9 +59,6 @@ def _refused(error: errors.Refused) -> Ending:
             return Ending(Exit.USAGE, message)
         case errors.Unavailable():
             return Ending(Exit.UNREACHABLE, f"{message}; try again")
-        case errors.Conflict() if problem.differences:
-            differing = ", ".join(d.field for d in problem.differences)
-            return Ending(Exit.FAILED, f"{message} (differs in {differing})")
         case _:
             return Ending(Exit.FAILED, message)
 

@@ -98,9 +98,10 @@ class BlockingWire:
             self.close()
             raise Unreachable(f"no NATS at {_without_secrets(self._url)}: {error}") from error
 
-    def _rest(self, error: Exception, deadline: float) -> None:
-        problem = getattr(error, "problem", None)
-        pause = max(random.uniform(0.1, 0.2), getattr(problem, "retry_after", None) or 0)
+    def _rest(self, error: Unreachable | Unavailable, deadline: float) -> None:
+        pause = random.uniform(0.1, 0.2)
+        if isinstance(error, Unavailable):
+            pause = max(pause, error.retry_after or 0)
         if time.monotonic() + pause > deadline:
             raise error
         time.sleep(pause)

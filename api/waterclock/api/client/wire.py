@@ -60,7 +60,7 @@ class Wire:
             try:
                 return _answer(await self._request(method.subject, data), method.answer)
             except (Unreachable, Unavailable) as error:
-                waits = max(pause, getattr(getattr(error, "problem", None), "retry_after", None) or 0)
+                waits = max(pause, (error.retry_after or 0) if isinstance(error, Unavailable) else 0)
                 if asyncio.get_running_loop().time() - started + waits > self._patience:
                     raise
                 await asyncio.sleep(waits)

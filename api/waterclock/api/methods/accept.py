@@ -3,8 +3,6 @@
 import asyncio
 import secrets
 
-from msgspec import UNSET
-
 from waterclock.api import definitions
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
@@ -134,7 +132,7 @@ def _refused(place: int, refused: Refused) -> BatchResult:
         title=problem.title,
         detail=problem.detail,
         errors=problem.errors,
-        differences=problem.differences or UNSET,
+        differences=problem.differences,
     )
 
 

@@ -19,7 +19,7 @@ AnyRequest = Request[Any, Any, Any]
 
 def respond(problem: Problem, headers: dict[str, str] | None = None) -> Response[bytes]:
     headers = dict(headers or {})
-    if problem.retry_after is not None:
+    if problem.retry_after is not msgspec.UNSET:
         headers["Retry-After"] = str(max(1, ceil(problem.retry_after)))
     if problem.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="waterclock"'
