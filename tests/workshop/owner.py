@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from nats.aio.msg import Msg
 
+from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.publisher import Message, Publisher
@@ -115,6 +116,20 @@ class Owner:
     async def work_left(self) -> int:
         info = await self.connection.api(f"STREAM.INFO.{names.WORK}")
         return int(info["state"]["messages"])
+
+    async def deliveries(self, item: WorkItem, count: int) -> bool:
+        """Whether the work has been handed out so often."""
+        spec = item.spec
+        consumer = names.work_consumer(spec.queue, spec.tier, names.band_of(spec.priority))
+        info = await self.connection.api(f"CONSUMER.INFO.{names.WORK}.{consumer}")
+        return int(info["delivered"]["consumer_seq"]) >= count
+
+    async def pid_of(self, executor_id: str) -> int:
+        """From its heartbeat."""
+        control = Bucket(self.connection, self.publisher, names.CONTROL)
+        entry = await control.get(names.member_key("executor", executor_id))
+        assert entry is not None
+        return int(msgspec.json.decode(entry.value)["pid"])
 
     async def nothing_left(self) -> None:
         """Wait until the work queue is empty: everything was acked."""
