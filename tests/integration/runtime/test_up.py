@@ -1,0 +1,107 @@
+"""`waterclock up` from outside: ready, found by its files, alone on its data, gone when told, back after a kill."""
+
+import asyncio
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from waiting import is_alive, until
+from waterclock.core.runtime.connection_file import read_processes
+from waterclock.core.runtime.process import Process, spawn
+
+UP = [sys.executable, "-m", "waterclock.api.cli", "up", "--port", "0", "--data"]
+
+
+class Running:
+    def __init__(self, data: Path, process: Process, log: Path) -> None:
+        self.data = data
+        self.process = process
+        self.log = log
+
+    def pids(self) -> dict[str, int]:
+        return {name: pid for name, pids in read_processes(self.data).items() for pid in pids}
+
+    def replaced(self, name: str, pid: int) -> bool:
+        return read_processes(self.data)[name] not in ([], [pid])
+
+
+@asynccontextmanager
+async def up(data: Path) -> AsyncIterator[Running]:
+    log = data.with_name("up.log")
+    log.unlink(missing_ok=True)
+    process = spawn([*UP, str(data)], log=log)
+    running = Running(data, process, log)
+    try:
+        await until(lambda: "ready: " in log.read_text() or not process.alive, within=60, what="ready")
+        assert process.alive, log.read_text()
+        yield running
+    finally:
+        if process.alive:
+            process.send(signal.SIGTERM)
+        await process.wait()
+
+
+async def test_one_life_of_up(tmp_path: Path) -> None:
+    """Start; look; lose each process once; lose all at once; start again; stop."""
+    data = tmp_path / "data"
+    async with up(data) as running:
+        before = _connection(data)
+        await _is_as_the_contract_says(running)
+        await _refuses_a_second(running)
+        for name, pid in running.pids().items():
+            os.kill(pid, signal.SIGKILL)
+            await until(partial(running.replaced, name, pid), what=f"a new {name}")
+        await until(lambda: _status(f"{before['http']}/readyz") == 200, within=20, what="readiness")
+        for pid in [running.process.pid, *running.pids().values()]:
+            os.kill(pid, signal.SIGKILL)
+
+    async with up(data) as running:
+        assert {**_connection(data), "http": None} == {**before, "http": None}
+        pids = running.pids()
+        running.process.send(signal.SIGINT)
+        assert await asyncio.wait_for(running.process.wait(), 30) == 0
+        assert not any(map(is_alive, pids.values()))
+        assert not any(read_processes(data).values())
+
+
+async def _is_as_the_contract_says(running: Running) -> None:
+    data, connection = running.data, _connection(running.data)
+    assert set(connection) == {"http", "nats", "database", "token"}
+    assert stat.S_IMODE((data / "connection.json").stat().st_mode) == 0o600
+    assert running.log.read_text().count(f"ready: {connection['http']}\n") == 1
+    assert set(read_processes(data)) == {"nats", "postgres", "scheduler", "executor", "projector", "api"}
+    assert len(running.pids()) == 6
+    assert all(map(is_alive, running.pids().values()))
+    assert await asyncio.to_thread(_status, f"{connection['http']}/readyz") == 200
+    for [url] in json.loads((data / "metrics.json").read_text()).values():
+        assert await asyncio.to_thread(_status, url) == 200
+
+
+async def _refuses_a_second(running: Running) -> None:
+    second = await asyncio.to_thread(subprocess.run, [*UP, str(running.data)], capture_output=True, text=True)
+    assert second.returncode == 2
+    assert f"is in use by another `waterclock up` (process {running.process.pid})" in second.stderr
+
+
+def _connection(data: Path) -> dict[str, str]:
+    return dict(json.loads((data / "connection.json").read_text()))
+
+
+def _status(url: str) -> int:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=5) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
