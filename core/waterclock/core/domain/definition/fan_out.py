@@ -45,7 +45,7 @@ def _check_over(over: Any, upstream: tuple[str, ...] | None, problems: Problems)
         case {"from": str() as node, **rest} if not rest and upstream is not None:
             if not is_user_id(node) or node not in upstream:
                 problems.add("over.from", f"{node!r} is not among the nodes it depends on")
-        case {"from": _} if upstream is None:
+        case {"from": _, **rest} if not rest and upstream is None:
             problems.add("over.from", "only a workflow's node can expand the output of another")
         case _:
             choices = '[items], {"range": N}, {"lines": "sha256:…"}'

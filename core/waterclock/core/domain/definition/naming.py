@@ -11,6 +11,8 @@ from waterclock.proto.requests import JobRequest
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LONGEST = 256
+_STAND_INS = ("job_type", "handler", "job_id", "workflow_id", "command", "http", "artifact")
+"""What may give a job its name; one that is wrong is complaint enough."""
 
 
 def name_of(request: JobRequest, problems: Problems) -> str:
@@ -18,7 +20,7 @@ def name_of(request: JobRequest, problems: Problems) -> str:
     name = said(request.name)
     if name is None:
         name = _substitute(request)
-        if name is None and not problems.has("name"):
+        if name is None and not any(problems.has(field) for field in ("name", *_STAND_INS)):
             problems.add("name", "is required, as nothing else says what the job is")
         return (name or "")[:_LONGEST]
     if not name.strip():
@@ -49,7 +51,7 @@ def _substitute(request: JobRequest) -> str | None:
         return _CONTROL.sub(" ", words[0].rsplit("/", 1)[-1]).strip() or None if words else None
     if http is not None:
         try:
-            return urlsplit(http.url).hostname
+            return urlsplit(http.url).hostname or "http"
         except ValueError:
-            return None
+            return "http"
     return said(request.entry) or artifact

@@ -24,9 +24,9 @@ class Problems:
 
     def has(self, field: str) -> bool:
         """Whether a field, or something inside it, is already known to be wrong."""
+        path = f"{self._under}.{field}" if self._under else field
         return any(
-            error.field == field or error.field.startswith((f"{field}.", f"{field}["))
-            for error in self._errors
+            error.field == path or error.field.startswith((f"{path}.", f"{path}[")) for error in self._errors
         )
 
     def refuse(self) -> None:

@@ -86,16 +86,17 @@ def _env(request: JobRequest | NodeRequest, problems: Problems) -> dict[str, str
 def _handler_by_name(name: str, problems: Problems) -> str:
     handler = snake_case(name)
     if name and not is_user_id(handler):
-        why = "is too long to be" if len(handler) > 64 else "gives no"
+        why = "is too long for" if len(handler) > 64 else "does not make"
         problems.add(
-            "name", f"{why} the name of a handler; say what runs with command, artifact, http or job_type"
+            "name", f"{why} the name of a handler; say what runs: command, artifact, http or job_type"
         )
     return handler
 
 
 def _check_alongside(request: JobRequest | NodeRequest, given: list[str], problems: Problems) -> None:
     for field, owners in ALONGSIDE.items():
-        if said(getattr(request, field)) and not set(given) & set(owners):
+        wrong = any(problems.has(owner) for owner in owners)
+        if said(getattr(request, field)) and not wrong and not set(given) & set(owners):
             problems.add(field, f"only goes with {' or '.join(owners)}")
 
 

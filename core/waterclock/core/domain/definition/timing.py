@@ -54,6 +54,7 @@ def schedule_of(
     """The schedule a request describes; of the type `unsaid` if it does not say when."""
     if all(getattr(request, field) is UNSET for field in _FIELDS):
         return _UNSAID[unsaid]
+    before = len(problems)
     when = _when(request, now, unsaid, problems)
     _check_type(said(request.schedule_type), when, problems)
     schedule = Schedule(
@@ -70,7 +71,12 @@ def schedule_of(
         dst_overlap=said_or(request.dst_overlap, "first"),
         exclude=tuple(said_or(request.exclude, [])),
     )
-    _check(schedule, when.field, name, problems)
+    _check_parts(schedule, when.field, name, problems)
+    if len(problems) == before:
+        try:
+            compile(schedule, name)
+        except InvalidSchedule as error:
+            problems.add(error.field, error.reason)
     return schedule
 
 
@@ -151,7 +157,7 @@ def _moment(field: str, time: datetime | None, problems: Problems) -> datetime |
 
 
 def _check_type(wanted: ScheduleType | None, when: _When, problems: Problems) -> None:
-    if wanted is None or wanted == when.schedule_type or problems.has(when.field):
+    if wanted is None or wanted == when.schedule_type or any(problems.has(field) for field in WHEN):
         return
     if when.field == "schedule_type":
         problems.add("schedule_type", f"{wanted} needs {_NEEDS[wanted]}")
@@ -159,9 +165,8 @@ def _check_type(wanted: ScheduleType | None, when: _When, problems: Problems) ->
         problems.add("schedule_type", f"is {wanted}, but {when.field} makes it {when.schedule_type}")
 
 
-def _check(schedule: Schedule, field: str, name: str, problems: Problems) -> None:
+def _check_parts(schedule: Schedule, field: str, name: str, problems: Problems) -> None:
     """All that is wrong with a schedule, and not only the first thing."""
-    before = len(problems)
     place = zone(schedule.timezone)
     if place is None:
         problems.add(
@@ -179,8 +184,3 @@ def _check(schedule: Schedule, field: str, name: str, problems: Problems) -> Non
             problems.add(field, error.reason)
     if schedule.interval_seconds is not None and schedule.interval_seconds < SHORTEST_INTERVAL:
         problems.add(field, "an interval must be at least one second")
-    if len(problems) == before:
-        try:
-            compile(schedule, name)
-        except InvalidSchedule as error:
-            problems.add(error.field, error.reason)
