@@ -42,6 +42,6 @@ def _what(task: dict[str, Any]) -> dict[str, Any]:
         case "http":
             return {"http": task}
         case "workflow":
-            return {"nodes": [{**node, **_what(node.pop("task"))} for node in task["nodes"]]}
+            return {"nodes": [{**_what(node.pop("task")), **node} for node in task["nodes"]]}
         case _:
             return task

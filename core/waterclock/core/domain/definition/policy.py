@@ -2,14 +2,11 @@
 
 from msgspec import UnsetType
 
-from waterclock.core.domain.definition import durations
+from waterclock.core.domain.definition import defaults, durations
 from waterclock.core.domain.definition.problems import Problems
 from waterclock.core.domain.definition.said import fill, said
 from waterclock.proto.requests import CatchUpRequest, JobRequest, NodeRequest
-from waterclock.proto.spec import CatchUp, CatchUpPolicy, Handler, JobSpec, Retry
-
-DEFAULTS = JobSpec(name="", task=Handler(handler=""))
-"""The very objects that are a definition's defaults: only those are left out when it is written to the log."""
+from waterclock.proto.spec import CatchUp, CatchUpPolicy, Retry
 
 
 def max_retries_of(request: JobRequest | NodeRequest, problems: Problems) -> int:
@@ -21,7 +18,7 @@ def max_retries_of(request: JobRequest | NodeRequest, problems: Problems) -> int
 
 def retry_of(request: JobRequest | NodeRequest) -> Retry:
     policy = said(request.retry)
-    return DEFAULTS.retry if policy is None else fill(Retry, policy)
+    return defaults.RETRY if policy is None else fill(Retry, policy)
 
 
 def timeout_of(request: JobRequest | NodeRequest, problems: Problems) -> float | None:
@@ -46,7 +43,7 @@ def catch_up_of(request: JobRequest) -> CatchUp:
     asked: CatchUpPolicy | CatchUpRequest | None = said(request.catch_up)
     if isinstance(asked, CatchUpRequest):
         return fill(CatchUp, asked)
-    return DEFAULTS.catch_up if asked is None else CatchUp(policy=asked)
+    return defaults.CATCH_UP if asked is None else CatchUp(policy=asked)
 
 
 def concurrency_limit_of(request: JobRequest, problems: Problems) -> int | None:

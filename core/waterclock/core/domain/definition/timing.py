@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from waterclock.core.domain.definition import durations
+from waterclock.core.domain.definition import defaults, durations
 from waterclock.core.domain.definition.problems import Problems
 from waterclock.core.domain.definition.said import said, said_or
 from waterclock.core.domain.instants import SECOND, datetime_of
@@ -32,7 +32,7 @@ _NEEDS: dict[ScheduleType, str] = {
 }
 _FIELDS = tuple(field for field in ScheduleFields.__struct_fields__ if field != "name")
 _UNSAID: dict[ScheduleType, Schedule] = {
-    "IMMEDIATE": Schedule(),
+    "IMMEDIATE": defaults.SCHEDULE,
     "DEPENDENT": Schedule(schedule_type="DEPENDENT"),
 }
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)

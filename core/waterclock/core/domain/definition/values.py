@@ -21,12 +21,12 @@ def _flaw(value: Any, depth: int) -> str | None:
             return _text_flaw(value)
         case float():
             return None if isfinite(value) else "contains a number that is not finite"
-        case dict() | list() if depth <= 0:
+        case dict() | list() | tuple() if depth <= 0:
             return "is nested too deeply"
         case dict():
             parts = (*value.keys(), *value.values())
             return next((flaw for part in parts if (flaw := _flaw(part, depth - 1)) is not None), None)
-        case list():
+        case list() | tuple():
             return next((flaw for part in value if (flaw := _flaw(part, depth - 1)) is not None), None)
         case _:
             return None
