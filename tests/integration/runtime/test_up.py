@@ -35,10 +35,10 @@ class Running:
 
 
 @asynccontextmanager
-async def up(data: Path) -> AsyncIterator[Running]:
+async def up(data: Path, **environment: str) -> AsyncIterator[Running]:
     log = data.with_name("up.log")
     log.unlink(missing_ok=True)
-    process = spawn([*UP, str(data)], log=log)
+    process = spawn([*UP, str(data)], log=log, env={**os.environ, **environment})
     running = Running(data, process, log)
     try:
         await until(lambda: "ready: " in log.read_text() or not process.alive, within=60, what="ready")
@@ -71,6 +71,16 @@ async def test_one_life_of_up(tmp_path: Path) -> None:
         assert await asyncio.wait_for(running.process.wait(), 30) == 0
         assert not any(map(is_alive, pids.values()))
         assert not any(read_processes(data).values())
+
+
+async def test_servers_that_are_there_are_used(tmp_path: Path, nats_url: str, database_url: str) -> None:
+    data = tmp_path / "data"
+    async with up(data, WATERCLOCK_NATS_URL=nats_url, WATERCLOCK_DATABASE_URL=database_url) as running:
+        assert set(running.pids()) == {"scheduler", "executor", "projector", "api"}
+        assert _connection(data)["nats"] == nats_url
+        assert _connection(data)["database"] == database_url
+        assert not (data / "nats").exists()
+        assert not (data / "postgres").exists()
 
 
 async def _is_as_the_contract_says(running: Running) -> None:
