@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-async def until(condition: Callable[[], object], *, within: float = 10.0, what: str = "the condition") -> None:
+async def until(
+    condition: Callable[[], object], *, within: float = 10.0, what: str = "the condition"
+) -> None:
     deadline = time.monotonic() + within
     while not condition():
         assert time.monotonic() < deadline, f"waited {within:g} s in vain for {what}"

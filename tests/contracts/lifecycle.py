@@ -1,6 +1,6 @@
 """The lifecycle contract: whatever runs until told to stop must pass through this unharmed.
 
-    await exercise_lifecycle(lambda stop: run(settings, stop))
+`await exercise_lifecycle(lambda stop: run(settings, stop))`
 """
 
 import asyncio
