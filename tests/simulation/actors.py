@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from simulation.world import Work, World
+from waterclock.core.domain import ids
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.job import (
     CancelJob,
@@ -17,7 +18,10 @@ from waterclock.core.domain.job import (
     decide,
     evolve,
 )
+from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.events import (
+    BackfillRequested,
+    BackfillSteered,
     RunCancelled,
     RunCancelRequested,
     RunEvent,
@@ -27,6 +31,7 @@ from waterclock.proto.events import (
     RunSnoozed,
     RunStarted,
     RunSucceeded,
+    SkipRequested,
 )
 from waterclock.proto.spec import CatchUp, JobSpec, Schedule, Shell
 from waterclock.proto.work import ClaimRequest
@@ -76,13 +81,44 @@ class User:
     def _request(self, job_id: str) -> None:
         world = self.world
         runs = [event.run_id for frame in world.runs[-20:] for event in frame.events]
-        if runs and world.rng.random() < 0.5:
+        chance = world.rng.random()
+        if chance < 0.15:
+            self._backfill(job_id)
+        elif chance < 0.3:
+            self._skip(job_id)
+        elif runs and chance < 0.6:
             world.report(RunCancelRequested(run_id=world.rng.choice(runs), at=world.now, actor="user"))
         else:
             number = world.rng.randrange(10**9)
             world.report(
                 RunRequested(
                     run_id=f"{job_id}@now-{number}", at=world.now, version=self.versions[job_id], actor="user"
+                )
+            )
+
+    def _backfill(self, job_id: str) -> None:
+        world = self.world
+        number = world.rng.randrange(10**9)
+        fires = tuple(world.now - (index + 1) * 60 * SECOND for index in range(world.rng.randint(1, 6)))
+        backfill_id = f"{job_id}@backfill-{number}"
+        world.report(
+            BackfillRequested(
+                run_id=backfill_id, at=world.now, version=self.versions[job_id], fires=fires, max_active=2
+            )
+        )
+        for action in ("pause", "resume", "cancel"):
+            if world.rng.random() < 0.3:
+                world.report(BackfillSteered(run_id=backfill_id, at=world.now, action=action))
+        world.report(BackfillSteered(run_id=backfill_id, at=world.now, action="resume"))
+
+    def _skip(self, job_id: str) -> None:
+        world = self.world
+        schedule = self.jobs[job_id].spec.schedule
+        fire = compile_schedule(schedule, "simulated").after(world.now)
+        if fire is not None:
+            world.report(
+                SkipRequested(
+                    run_id=ids.run_id(job_id, fire.scheduled), at=world.now, scheduled=fire.scheduled
                 )
             )
 

@@ -50,7 +50,12 @@ def settle(world: World, executors: Executors) -> None:
         owner = world.owner
         if owner is None:
             continue
-        if not busy and not owner.state.runs and world.runs_read == len(world.runs):
+        if (
+            not busy
+            and not owner.state.runs
+            and not owner.state.backfills
+            and world.runs_read == len(world.runs)
+        ):
             return
         if owner.state.runs and not busy:
             world.now = max(world.now, min(run.due for run in owner.state.runs.values()))

@@ -11,6 +11,9 @@ from waterclock.core.domain.run import RunStatus, is_stale, transition
 from waterclock.projector.rows import AttemptRow, RunRow
 from waterclock.projector.values import clean, json_value, scheduled_in
 from waterclock.proto.events import (
+    BackfillEnded,
+    BackfillRequested,
+    BackfillSteered,
     Outcome,
     OutcomeRejected,
     RunCancelled,
@@ -30,6 +33,7 @@ from waterclock.proto.events import (
     RunTimedOut,
     RunWaiting,
     ScheduleEnded,
+    SkipRequested,
 )
 from waterclock.proto.names import job_of
 
@@ -73,6 +77,8 @@ def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, Attem
             created = event.started
             scheduled = due = scheduled_in(event.run_id) or created
         case RunCancelRequested() | OutcomeRejected() | ScheduleEnded():
+            return None
+        case SkipRequested() | BackfillRequested() | BackfillSteered() | BackfillEnded():
             return None
         case _:
             assert_never(event)
@@ -196,6 +202,8 @@ def _write(row: RunRow, event: RunEvent) -> AttemptRow | None:
             row.reason, row.due_time = _asked("redrive requested", event.actor, ""), event.at
             return left
         case OutcomeRejected() | ScheduleEnded():
+            pass
+        case SkipRequested() | BackfillRequested() | BackfillSteered() | BackfillEnded():
             pass
         case _:
             assert_never(event)

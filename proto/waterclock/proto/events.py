@@ -216,7 +216,9 @@ class RunLost(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     dead: bool = False
 
 
-class RunCancelRequested(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="cancel_requested"):
+class RunCancelRequested(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="cancel_requested"
+):
     actor: str = ""
     cause: str = ""
     reason: str = ""
@@ -224,7 +226,9 @@ class RunCancelRequested(RunEventBase, frozen=True, kw_only=True, omit_defaults=
     """Kill at once, without a grace."""
 
 
-class RunRetryRequested(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="retry_requested"):
+class RunRetryRequested(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="retry_requested"
+):
     """Redrive of a run that ended badly: same id, next attempt number, attempts counted anew.
 
     The owner has forgotten a run that ended, so the request names what the next attempt needs.
@@ -240,6 +244,48 @@ class RunRetryRequested(RunEventBase, frozen=True, kw_only=True, omit_defaults=T
     epoch: int | None = None
 
 
+class SkipRequested(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="skip_requested"
+):
+    """Somebody wants this one occurrence of a schedule left out."""
+
+    scheduled: Instant
+    actor: str = ""
+    cause: str = ""
+    note: str = ""
+
+
+class BackfillRequested(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="backfill_requested"
+):
+    """Run these past fires beside the live schedule, in this order. `run_id` is `<job_id>@backfill-<id>`."""
+
+    version: int
+    fires: tuple[Instant, ...]
+    max_active: int = 1
+    actor: str = ""
+    cause: str = ""
+
+
+class BackfillSteered(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="backfill_steered"
+):
+    action: Literal["pause", "resume", "cancel"]
+    actor: str = ""
+    cause: str = ""
+
+
+class BackfillEnded(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="backfill_ended"
+):
+    """Every fire that was to run has ended."""
+
+    succeeded: int
+    failed: int
+    left_out: int
+    """Fires not run because the backfill was cancelled."""
+
+
 class OutcomeRejected(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="rejected"):
     """An outcome that came with an old fencing token: kept as evidence, changes nothing."""
 
@@ -250,7 +296,9 @@ class OutcomeRejected(RunEventBase, frozen=True, kw_only=True, omit_defaults=Tru
     outcome: str = ""
 
 
-class ScheduleEnded(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="schedule_ended"):
+class ScheduleEnded(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="schedule_ended"
+):
     """The job will not fire again. `run_id` is the job's id here."""
 
     version: int
@@ -273,6 +321,10 @@ RunEvent = (
     | RunLost
     | RunCancelRequested
     | RunRetryRequested
+    | SkipRequested
+    | BackfillRequested
+    | BackfillSteered
+    | BackfillEnded
     | OutcomeRejected
     | ScheduleEnded
 )

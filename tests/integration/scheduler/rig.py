@@ -78,7 +78,9 @@ class Rig:
                     found.extend(decode_frame(delivery.data).events)
         return found
 
-    async def until(self, condition: Callable[[list[RunEvent]], bool], deadline: float = 10.0) -> list[RunEvent]:
+    async def until(
+        self, condition: Callable[[list[RunEvent]], bool], deadline: float = 10.0
+    ) -> list[RunEvent]:
         async with asyncio.timeout(deadline):
             while not condition(events := await self.events()):
                 await asyncio.sleep(0)
@@ -108,9 +110,7 @@ async def rig(url: str, *, routes: tuple[str, ...] = ("default",)) -> AsyncItera
             for band in range(len(names.BANDS)):
                 consumer = names.work_consumer(route, "light", band)
                 pulls.append(
-                    await stack.enter_async_context(
-                        Pull.durable(connection, names.WORK, consumer, batch=10)
-                    )
+                    await stack.enter_async_context(Pull.durable(connection, names.WORK, consumer, batch=10))
                 )
         yield Rig(connection, Publisher(connection), pulls)
 

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from integration.scheduler.rig import rig, scheduler
-
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto.events import (
     JobCancelled,
@@ -27,7 +26,12 @@ async def test_an_immediate_job_is_queued_once_and_survives_a_restart(nats_url: 
         async with scheduler(nats_url, tmp_path):
             version = await r.create("now", JobSpec(name="now", task=TRUE, payload={"x": 1}))
             item = await r.work()
-            assert (item.job_id, item.version, item.attempt, item.spec.payload) == ("now", version, 1, {"x": 1})
+            assert (item.job_id, item.version, item.attempt, item.spec.payload) == (
+                "now",
+                version,
+                1,
+                {"x": 1},
+            )
             await r.succeed(item)
         async with scheduler(nats_url, tmp_path):
             await r.create("after", JobSpec(name="after", task=TRUE))
@@ -45,7 +49,9 @@ async def test_a_future_job_fires_at_its_time_and_not_before(nats_url: str, tmp_
         assert item.queued >= item.scheduled == int(at.timestamp()) * 1_000_000 + at.microsecond
 
 
-async def test_an_interval_fires_on_its_grid_and_skips_while_a_run_is_on(nats_url: str, tmp_path: Path) -> None:
+async def test_an_interval_fires_on_its_grid_and_skips_while_a_run_is_on(
+    nats_url: str, tmp_path: Path
+) -> None:
     async with rig(nats_url) as r, scheduler(nats_url, tmp_path):
         schedule = Schedule(schedule_type="INTERVAL", interval_seconds=1)
         await r.create("tick", JobSpec(name="tick", task=TRUE, schedule=schedule))
@@ -58,7 +64,9 @@ async def test_an_interval_fires_on_its_grid_and_skips_while_a_run_is_on(nats_ur
         assert (await r.work()).scheduled > skipped.scheduled
 
 
-async def test_a_failure_with_a_retry_is_queued_again_with_the_next_attempt(nats_url: str, tmp_path: Path) -> None:
+async def test_a_failure_with_a_retry_is_queued_again_with_the_next_attempt(
+    nats_url: str, tmp_path: Path
+) -> None:
     async with rig(nats_url) as r:
         async with scheduler(nats_url, tmp_path):
             await r.create("flaky", JobSpec(name="flaky", task=TRUE, max_retries=1))

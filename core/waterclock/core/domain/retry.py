@@ -18,7 +18,12 @@ def backoff_seconds(policy: Retry, failures: int, *seed: object) -> float:
 
 
 def next_attempt_at(
-    policy: Retry, max_retries: int, failures: int, run_id: str, now: Instant, after_seconds: float | None = None
+    policy: Retry,
+    max_retries: int,
+    failures: int,
+    run_id: str,
+    now: Instant,
+    after_seconds: float | None = None,
 ) -> Instant | None:
     """The instant of the next attempt after the n-th failure, or None when attempts are used up.
 

@@ -3,6 +3,9 @@
 from typing import Literal
 
 from waterclock.proto.events import (
+    BackfillEnded,
+    BackfillRequested,
+    BackfillSteered,
     OutcomeRejected,
     RunCancelled,
     RunCancelRequested,
@@ -21,6 +24,7 @@ from waterclock.proto.events import (
     RunTimedOut,
     RunWaiting,
     ScheduleEnded,
+    SkipRequested,
 )
 
 RunStatus = Literal[
@@ -98,7 +102,14 @@ TRANSITIONS: dict[RunStatus | None, dict[type, RunStatus | tuple[RunStatus, RunS
 }
 """(state, event) -> state. A pair of states: the run ends in the first, or goes on in the second."""
 
-EVIDENCE = (OutcomeRejected, ScheduleEnded)
+EVIDENCE = (
+    OutcomeRejected,
+    ScheduleEnded,
+    SkipRequested,
+    BackfillRequested,
+    BackfillSteered,
+    BackfillEnded,
+)
 """Events that never change a run."""
 
 

@@ -14,7 +14,8 @@ _SLOTS = 1 << _BITS
 _MASK = _SLOTS - 1
 _LEVELS = 6
 _TICK = 1000
-_SPAN = 1 << (_BITS * _LEVELS)
+_REACH = (_SLOTS - 2) << (_BITS * (_LEVELS - 1))
+"""How far ahead an item is placed: never all the way round to the slot the wheel stands on."""
 
 
 class Wheel(Generic[T]):
@@ -66,7 +67,7 @@ class Wheel(Generic[T]):
         if tick <= self._tick:
             self._overdue.append((due, item))
             return
-        tick = min(tick, self._tick + _SPAN - 1)
+        tick = min(tick, self._tick + _REACH)
         level = ((tick ^ self._tick).bit_length() - 1) // _BITS
         if level >= _LEVELS:
             level = _LEVELS - 1

@@ -1,8 +1,8 @@
 """Where a schedule lives in the timing index.
 
 A schedule has one entry. If it fires again within the horizon it is hot: `<p>.hot.0.<id>.<version>`, always in
-memory, never rewritten. Otherwise it is in the minute of its next fire, read into memory shortly before. Entries of minutes that
-have passed are purged whole, so a fire costs no delete.
+memory, never rewritten. Otherwise it is in the minute of its next fire, read into memory shortly before. Entries of
+minutes that have passed are purged whole, so a fire costs no delete.
 """
 
 import msgspec

@@ -118,6 +118,7 @@ class Ledger:
         now: Instant,
         trigger: Trigger = "schedule",
         fire: int | None = None,
+        parent: str | None = None,
         again: Run | None = None,
     ) -> None:
         """Hand an attempt to the executors: the first one, or the next one of a run that is `again` queued."""
@@ -138,7 +139,7 @@ class Ledger:
             handler=spec.task.handler if isinstance(spec.task, Handler) else None,
             pause_after=spec.pause_on_failure,
             fire=fire,
-            parent=None if again is None else again.parent,
+            parent=parent if again is None else again.parent,
             epoch=None if again is None else again.epoch,
         )
         self.emit(event)

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from waterclock.core.domain.partition.backfills import Backfills
 from waterclock.core.domain.partition.index import IndexEntry, Scheduled
 from waterclock.core.domain.partition.ledger import Ledger, Pass
 from waterclock.core.domain.partition.schedules import Schedules
-from waterclock.core.domain.partition.state import Ended, PartitionState, Run
+from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
 from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import (
     Frame,
@@ -47,6 +48,7 @@ class Owner:
         self._ledger = Ledger(state)
         self._wheel: Wheel[Scheduled | Run] = Wheel(now)
         self.schedules = Schedules(partition, self._ledger, self._wheel)
+        self._backfills = Backfills(self._ledger)
         self._wrote: dict[str, int] = {}
         """Runs decided on in frames that have not come back yet: run id -> the frame's sequence."""
         self._news: list[tuple[RunEvent, Ended | None]] = []
@@ -77,6 +79,7 @@ class Owner:
             self._settle(run, now)
         for job_id in list(self._ledger.by_job):
             self._release(job_id, now)
+        self._backfills.advance_all(now)
         suspects = [run_id for _, run_ids in self.state.unpublished for run_id in run_ids]
         self.state.unpublished.clear()
         runs = self.state.runs
@@ -123,8 +126,17 @@ class Owner:
         for event, ended in news:
             if ended is not None:
                 self._ended(ended, now)
+            elif event.run_id in self.state.backfills:
+                self._steer(self.state.backfills[event.run_id], now)
             else:
                 self._react(event, now)
+
+    def _steer(self, backfill: Backfill, now: Instant) -> None:
+        if backfill.cancelled:
+            for run in list(self._ledger.by_job.get(backfill.job_id, {}).values()):
+                if run.parent == backfill.backfill_id and not run.cancelling:
+                    self._cancel(run, "backfill cancelled", now)
+        self._backfills.advance(backfill, now)
 
     def _react(self, event: RunEvent, now: Instant) -> None:
         run = self.state.runs.get(event.run_id)
@@ -151,6 +163,7 @@ class Owner:
         for run in runs:
             self._settle(run, now)
         self._release(job_id, now)
+        self._backfills.advance_all(now)
 
     def spec(self, job_id: str, version: int) -> JobSpec | None:
         return self._ledger.spec(job_id, version)
@@ -262,6 +275,8 @@ class Owner:
             self._ledger.open.pauses.append((run.job_id, f"paused after {limit} failed runs in a row"))
         if run.blocks:
             self._release(run.job_id, now)
+        if run.parent in self.state.backfills:
+            self._backfills.advance(self.state.backfills[run.parent], now)
 
     def _release(self, job_id: str, now: Instant) -> None:
         """Queue the oldest run that waits for the ones before it, if they have all ended."""

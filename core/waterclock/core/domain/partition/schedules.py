@@ -145,6 +145,9 @@ class Schedules:
         run_id = ids.run_id(job_id, scheduled)
         if run_id in ledger.state.runs:
             return
+        if (unwanted := ledger.state.skips.get(run_id)) is not None:
+            self._skip(run_id, version, scheduled, due, unwanted, None, now)
+            return
         if spec.start_deadline_seconds is not None and now - due > spec.start_deadline_seconds * _SECOND:
             reason = f"start deadline of {spec.start_deadline_seconds:g} s passed"
             ledger.emit(
@@ -167,17 +170,7 @@ class Schedules:
         active = [] if spec.overlap == "allow" else ledger.active(job_id)
         overlap = decide_overlap(spec.overlap, active, caught_up)
         if overlap.verdict == "skip":
-            ledger.emit(
-                RunSkipped(
-                    run_id=run_id,
-                    at=now,
-                    version=version,
-                    scheduled=scheduled,
-                    due=due,
-                    reason=overlap.reason,
-                    because_of=overlap.because_of,
-                )
-            )
+            self._skip(run_id, version, scheduled, due, overlap.reason, overlap.because_of, now)
             return
         for other in overlap.terminate:
             ledger.cancel(ledger.state.runs[other], f"terminated for {run_id}", now, at_once=True)
@@ -199,6 +192,28 @@ class Schedules:
             return
         ledger.queue(
             run_id, version, spec, scheduled=scheduled, due=due, now=now, trigger=trigger, fire=number
+        )
+
+    def _skip(
+        self,
+        run_id: str,
+        version: int,
+        scheduled: Instant,
+        due: Instant,
+        reason: str,
+        because_of: str | None,
+        now: Instant,
+    ) -> None:
+        self._ledger.emit(
+            RunSkipped(
+                run_id=run_id,
+                at=now,
+                version=version,
+                scheduled=scheduled,
+                due=due,
+                reason=reason,
+                because_of=because_of,
+            )
         )
 
     # -- arming -----------------------------------------------------------------------------------------

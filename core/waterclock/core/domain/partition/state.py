@@ -9,6 +9,9 @@ from msgspec import Struct, field
 
 from waterclock.core.domain.run import TERMINAL, RunStatus, is_stale, transition
 from waterclock.proto.events import (
+    BackfillEnded,
+    BackfillRequested,
+    BackfillSteered,
     Cursor,
     Instant,
     RunCancelRequested,
@@ -19,12 +22,14 @@ from waterclock.proto.events import (
     RunRequested,
     RunRetryRequested,
     RunReturned,
+    RunSkipped,
     RunsMissed,
     RunSnoozed,
     RunStarted,
     RunSucceeded,
     RunTimedOut,
     RunWaiting,
+    SkipRequested,
     Trigger,
 )
 from waterclock.proto.names import job_of
@@ -65,6 +70,26 @@ class Ended(Struct, frozen=True, gc=False):
     status: RunStatus
 
 
+class Backfill(Struct, kw_only=True, omit_defaults=True):
+    """Past fires that run beside the live schedule, a few at a time."""
+
+    backfill_id: str
+    job_id: str
+    version: int
+    fires: tuple[Instant, ...]
+    max_active: int
+    position: int = 0
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    paused: bool = False
+    cancelled: bool = False
+
+    @property
+    def finished(self) -> bool:
+        return self.active == 0 and (self.cancelled or self.position == len(self.fires))
+
+
 class PartitionState(Struct, kw_only=True):
     cursor: Cursor = Cursor(jobs=0, time=0)
     runs: dict[str, Run] = field(default_factory=dict)
@@ -72,6 +97,9 @@ class PartitionState(Struct, kw_only=True):
     """Fires taken by jobs that have a limit on them."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed runs in a row, for jobs that pause on them."""
+    skips: dict[str, str] = field(default_factory=dict)
+    """Occurrences to leave out, and why."""
+    backfills: dict[str, Backfill] = field(default_factory=dict)
     unpublished: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
     """Runs queued in frames whose work is not known to be published: (sequence, run ids)."""
 
@@ -82,7 +110,7 @@ def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
         return None
     run = state.runs.get(event.run_id)
     if run is None:
-        return _begin(state, event)
+        return _begin(state, event) if not _steer(state, event) else None
     if is_stale(run.attempt, run.executor_id, event):
         return None
     status = transition(run.status, event)
@@ -91,15 +119,50 @@ def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
     if status in TERMINAL:
         del state.runs[run.run_id]
         _count_failures(state, run, event)
+        if run.parent in state.backfills:
+            backfill = state.backfills[run.parent]
+            backfill.active -= 1
+            if status == "SUCCESS":
+                backfill.succeeded += 1
+            else:
+                backfill.failed += 1
         return Ended(run, status)
     run.status = status
     _advance(state, run, event)
     return None
 
 
+def _steer(state: PartitionState, event: RunEvent) -> bool:
+    """Events that concern a schedule or a backfill and not one run."""
+    match event:
+        case SkipRequested():
+            state.skips[event.run_id] = event.note or f"skipped by {event.actor or 'somebody'}"
+        case BackfillRequested():
+            state.backfills[event.run_id] = Backfill(
+                backfill_id=event.run_id,
+                job_id=job_of(event.run_id),
+                version=event.version,
+                fires=event.fires,
+                max_active=event.max_active,
+            )
+        case BackfillSteered():
+            backfill = state.backfills.get(event.run_id)
+            if backfill is not None:
+                backfill.paused = event.action == "pause"
+                backfill.cancelled = backfill.cancelled or event.action == "cancel"
+        case BackfillEnded():
+            state.backfills.pop(event.run_id, None)
+        case _:
+            return False
+    return True
+
+
 def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
     match event:
         case RunQueued(again=True):
+            return None
+        case RunSkipped():
+            state.skips.pop(event.run_id, None)
             return None
         case RunQueued() | RunWaiting():
             run = Run(
@@ -143,6 +206,11 @@ def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
         case _:
             return None
     state.runs[run.run_id] = run
+    state.skips.pop(run.run_id, None)
+    if run.parent in state.backfills:
+        backfill = state.backfills[run.parent]
+        backfill.active += 1
+        backfill.position += 1
     _advance(state, run, event)
     return None
 
