@@ -89,6 +89,12 @@ async def test_many_at_once_and_scan(timing: Bucket) -> None:
     assert [entry] == await timing.scan("1.101.0")
 
 
+async def test_keys_of_a_pattern(timing: Bucket) -> None:
+    await timing.put_many({"1.100.a": b"x", "1.101.b": b"x", "2.100.c": b"x"})
+    assert sorted(await timing.keys("1.>")) == ["1.100.a", "1.101.b"]
+    assert await timing.keys("3.>") == []
+
+
 async def test_purge_removes_a_whole_pattern(timing: Bucket, connection: Connection) -> None:
     await timing.put_many({f"1.100.{n}": b"x" for n in range(10)} | {"1.101.0": b"x"})
     await timing.purge("1.100.>")

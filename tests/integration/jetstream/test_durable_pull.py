@@ -209,9 +209,10 @@ async def test_a_deleted_consumer_is_restored_or_named(
 
 
 async def test_more_pullers_than_the_consumer_lets_wait(
-    connection: Connection, publisher: Publisher, quick: str
+    connection: Connection, publisher: Publisher, quick: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Eight may wait; the others try again until it is their turn."""
+    """Eight may wait; the others try again until it is their turn, with the flow they have."""
+    caplog.set_level("INFO", "waterclock")
     taken: list[int] = []
 
     async def worker() -> None:
@@ -226,3 +227,4 @@ async def test_more_pullers_than_the_consumer_lets_wait(
             group.create_task(worker())
         await queue(publisher, *range(200))
     assert sorted(taken) == list(range(200))
+    assert "begins anew" not in caplog.text

@@ -6,7 +6,9 @@ import time
 import pytest
 
 from integration.jetstream.outage import kill, restart, start
+from integration.jetstream.relay import relay
 from servers.server import Server
+from waterclock.core.jetstream import frames
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable, TooLarge
 from waterclock.core.jetstream.frames import MAX_EVENTS, FrameWriter
@@ -64,9 +66,9 @@ async def test_a_flood_keeps_its_order_and_its_limits(connection: Connection, pu
     for number in range(5 * MAX_EVENTS + 7):
         writer.append(0, event(number))
     await writer.flush()
-    frames = [frame for _, frame in await frames_of(connection, 0)]
-    assert [each.at for frame in frames for each in frame.events] == list(range(5 * MAX_EVENTS + 7))
-    assert max(len(frame.events) for frame in frames) == MAX_EVENTS
+    found = [frame for _, frame in await frames_of(connection, 0)]
+    assert [each.at for frame in found for each in frame.events] == list(range(5 * MAX_EVENTS + 7))
+    assert max(len(frame.events) for frame in found) == MAX_EVENTS
 
 
 async def test_through_kill_nine_in_order_once_and_complete(
@@ -100,6 +102,21 @@ async def test_through_kill_nine_in_order_once_and_complete(
             for each in frame.events
         ]
         assert read == [(futures[at].result(), at) for at in range(partition, len(futures), 4)]
+
+
+async def test_a_frame_whose_answers_are_lost_for_long_is_stored_once(
+    connection: Connection, log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "_ATTEMPT", 0.2)
+    async with relay(log_url) as wire, Connection.open(wire.url, name="far") as far:
+        writer = FrameWriter(Publisher(far), writer="executor-1")
+        wire.muted = True
+        future = writer.append(0, event(1))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(future), 0.7)
+        wire.muted = False
+        assert await future == 1
+    assert len(await frames_of(connection, 0)) == 1
 
 
 async def test_too_much_unacknowledged_holds_the_producer_back(

@@ -143,6 +143,18 @@ async def test_renewals_wait_for_a_fenced_append(connection: Connection, publish
             pass
 
 
+async def test_a_holder_stops_itself_before_the_server_forgets_it(
+    connection: Connection, publisher: Publisher
+) -> None:
+    a = Lease(connection, publisher, "RUNS", SUBJECT, holder="a", ttl=60, margin=60)
+    assert await a.acquire() is not None
+    assert not a.held
+    with pytest.raises(Conflict):
+        async with a.fenced():
+            pass
+    assert await a.read() is not None
+
+
 async def test_the_lease_survives_a_crash_of_the_server_and_still_expires(
     connection: Connection, publisher: Publisher, nats_server: Server
 ) -> None:

@@ -22,11 +22,11 @@ async def store(publisher: Publisher, start: int, stop: int) -> None:
         )
 
 
-async def read(pull: Pull, count: int) -> list[int]:
-    """The next so many messages, as numbers."""
+async def read(pull: Pull, count: int, *, within: float = 10) -> list[int]:
+    """The next so many messages, as numbers, with no longer a silence than that."""
     numbers: list[int] = []
     while len(numbers) < count:
-        arrived = await pull.next(timeout=10)
+        arrived = await pull.next(timeout=within)
         assert arrived, f"silence after {len(numbers)} of {count}"
         numbers += [int(delivery.data) for delivery in arrived]
     return numbers
@@ -136,6 +136,22 @@ async def test_through_silence(connection: Connection, publisher: Publisher, log
         assert await read(pull, 100) == list(range(100))
 
 
+async def test_through_a_hole_in_what_arrived(
+    connection: Connection, publisher: Publisher, log_url: str
+) -> None:
+    async with (
+        relay(log_url) as wire,
+        Connection.open(wire.url, name="far") as far,
+        Pull.ordered(far, "JOBS", ["wc.jobs.1.>"], after_sequence=0) as pull,
+    ):
+        wire.muted = True
+        await store(publisher, 0, 10)
+        await wire.swallowed.wait()
+        wire.muted = False
+        await store(publisher, 10, 20)
+        assert await read(pull, 20) == list(range(20))
+
+
 async def test_it_leaves_no_consumer_behind(
     connection: Connection, publisher: Publisher, log_url: str
 ) -> None:
@@ -144,7 +160,7 @@ async def test_it_leaves_no_consumer_behind(
             for number in range(3):
                 wire.cut()
                 await publisher.publish("wc.jobs.1.x", str(number).encode())
-                assert await read(pull, 1) == [number]
+                assert await read(pull, 1, within=1.5) == [number]
             await eventually(lambda: consumers_of(connection, "JOBS"), lambda names: len(names) == 1)
         await eventually(lambda: consumers_of(connection, "JOBS"), lambda names: names == [])
 

@@ -5,6 +5,7 @@ import os
 import signal
 
 import pytest
+from nats.errors import StaleConnectionError
 
 from integration.jetstream.relay import relay
 from servers.server import Server
@@ -71,6 +72,7 @@ async def test_nothing_is_kept_over_a_disconnect(log_url: str) -> None:
         heard: list[bytes] = []
         await connection.nc.tap("topic", lambda *message: heard.append(message[3]))
         await connection.nc.flush()
+        connection.nc._pending = [b"PUB topic 5\r\nghost\r\n"]
         wire.cut()
         await until(lambda: not connection.nc.is_connected)
         with pytest.raises(Disconnected):
@@ -100,3 +102,15 @@ async def test_a_full_socket_to_a_hanging_server_does_not_hang_the_close(nats_se
             await asyncio.wait_for(connection._close(), 5)
         finally:
             os.kill(nats_server.pid, signal.SIGCONT)
+
+
+async def test_a_socket_that_nobody_reads_does_not_hold_up_the_reconnect(log_url: str) -> None:
+    async with relay(log_url) as wire, Connection.open(wire.url, name="test") as connection:
+        returned = asyncio.Event()
+        connection.on_reconnect(returned.set)
+        wire.stall()
+        for _ in range(64):
+            connection.nc.send(b"PUB topic 1000000\r\n" + b"x" * 1_000_000 + b"\r\n")
+        await connection.nc._process_op_err(StaleConnectionError())
+        await asyncio.wait_for(returned.wait(), 5)
+        await connection.api("INFO")

@@ -33,6 +33,7 @@ class Bucket:
         self.stream = names.kv_stream(name)
         self._connection = connection
         self._publisher = publisher
+        self._prefix = names.kv_subject(name, "")
 
     async def get(self, key: str) -> Entry | None:
         stored = await self._last(key)
@@ -83,9 +84,8 @@ class Bucket:
 
     async def keys(self, pattern: str) -> list[str]:
         """The keys under a pattern, markers of deleted ones included; for patterns that match few."""
-        info = await self._connection.api(
-            f"STREAM.INFO.{self.stream}", {"subjects_filter": self._prefix + pattern}
-        )
+        query = {"subjects_filter": self._subject(pattern)}
+        info = await self._connection.api(f"STREAM.INFO.{self.stream}", query)
         return [subject[len(self._prefix) :] for subject in info["state"].get("subjects") or {}]
 
     async def scan(self, pattern: str) -> list[Entry]:
@@ -94,14 +94,13 @@ class Bucket:
         The bucket keeps one message a key, so reading the stream once from its beginning shows each key as it is,
         or as it became while we read.
         """
-        prefix = len(self._subject(""))
         end = (await stream_state(self._connection, self.stream)).last_seq
         found: dict[str, Entry] = {}
         source = Pull.ordered(self._connection, self.stream, [self._subject(pattern)], after_sequence=0)
         async with source as pull:
             while pull.pending and pull.sequence < end:
                 for delivery in await pull.next():
-                    key = delivery.subject[prefix:]
+                    key = delivery.subject[len(self._prefix) :]
                     if delivery.is_marker:
                         found.pop(key, None)
                     else:
@@ -112,4 +111,4 @@ class Bucket:
         return await last_message(self._connection, self.stream, self._subject(key))
 
     def _subject(self, key: str) -> str:
-        return names.kv_subject(self.name, key)
+        return self._prefix + key

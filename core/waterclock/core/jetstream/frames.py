@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 MAX_EVENTS = 500
 MAX_BYTES = 512 * 1024
 _ENVELOPE = 4096
+_ATTEMPT = 5.0
 _PAUSE = 0.2
 
 _encode = msgspec.json.Encoder().encode
@@ -134,7 +135,7 @@ class FrameWriter:
         subject = names.runs_subject(lane.partition)
         while True:
             try:
-                return await self._publisher.publish(subject, data, msg_id=msg_id)
+                return await self._publisher.publish(subject, data, msg_id=msg_id, deadline=_ATTEMPT)
             except (LogUnavailable, LogFull) as error:
                 logger.warning("%d events wait for the log: %s", self.unacknowledged, error)
                 await asyncio.sleep(_PAUSE)
