@@ -33,7 +33,7 @@ def environment(
     env["WATERCLOCK_RUN_ID"] = item.run_id
     env["WATERCLOCK_JOB_ID"] = item.job_id
     env["WATERCLOCK_ATTEMPT"] = str(item.attempt)
-    env["WATERCLOCK_SCHEDULED_TIME"] = _rfc3339(item.scheduled)
+    env["WATERCLOCK_SCHEDULED_TIME"] = scheduled_text(item.scheduled)
     env["WATERCLOCK_IDEMPOTENCY_KEY"] = item.run_id
     if attempt.fencing_token is not None:
         env["WATERCLOCK_FENCING_TOKEN"] = str(attempt.fencing_token)
@@ -44,5 +44,6 @@ def environment(
     return env
 
 
-def _rfc3339(instant: int) -> str:
+def scheduled_text(instant: int) -> str:
+    """RFC 3339, in UTC."""
     return (_EPOCH + timedelta(microseconds=instant)).isoformat().replace("+00:00", "Z")

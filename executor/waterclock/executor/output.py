@@ -73,6 +73,10 @@ class OutputLog:
         """So much more was said, but not passed on."""
         self._dropped += dropped
 
+    @property
+    def is_full(self) -> bool:
+        return self._room <= 0
+
     def mask(self, text: str) -> str:
         return self._masker.mask(text)
 
@@ -124,5 +128,6 @@ class OutputLog:
 
 
 def _secret_values(spec: JobSpec) -> list[str]:
-    env = getattr(spec.task, "env", {})
-    return [env[name] for name in spec.secrets if name in env]
+    """Secrets are named: variables of the environment, or headers of a call."""
+    named: dict[str, str] = {**getattr(spec.task, "env", {}), **getattr(spec.task, "headers", {})}
+    return [named[name] for name in spec.secrets if name in named]

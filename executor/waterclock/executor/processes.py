@@ -52,6 +52,8 @@ class Processes(asyncio.Protocol):
         self._unpacker = Unpacker()
         self._numbers = count(1)
         self._live: dict[int, Process] = {}
+        self.root = Path()
+        """Where working directories are; what is left there goes with us."""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails when the warden dies."""
 
@@ -65,6 +67,7 @@ class Processes(asyncio.Protocol):
             warden = _start_warden(theirs.fileno(), work)
         loop = asyncio.get_running_loop()
         transport, processes = await loop.create_connection(cls, sock=ours)
+        processes.root = work
         try:
             yield processes
         finally:
@@ -82,14 +85,19 @@ class Processes(asyncio.Protocol):
         hear: Callable[[bytes], None],
         output_bytes: int,
         limits: Limits,
-        user: int | None = None,
+        identity: tuple[int, int] | None = None,
+        directory: str = "",
         lease_seconds: float = 0.0,
     ) -> Process:
         """`ended` fails with CannotStart if it could not be started; `hear` gets its output, piece by piece."""
         number = next(self._numbers)
         process = Process(number, asyncio.get_running_loop().create_future(), hear)
         self._live[number] = process
-        self._order(Start(number, list(argv), dict(env), stdin, output_bytes, limits, user, lease_seconds))
+        self._order(
+            Start(
+                number, list(argv), dict(env), stdin, output_bytes, limits, identity, directory, lease_seconds
+            )
+        )
         return process
 
     def renew(self, process: Process, seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import pwd
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -16,7 +17,9 @@ from waterclock.core.jetstream.work_queue import Acks
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.service import StopSignal, ready
 from waterclock.core.runtime.settings import Settings, SettingsError
-from waterclock.core.store.embedded import EmbeddedStore
+from waterclock.core.store.opening import open_store
+from waterclock.core.store.store import Store
+from waterclock.executor.artifacts import ArtifactCache
 from waterclock.executor.claims import Claims
 from waterclock.executor.fences import Fences
 from waterclock.executor.keepalive import KeepAlive
@@ -24,6 +27,7 @@ from waterclock.executor.lane import Desk, Lane
 from waterclock.executor.loading import load_workers
 from waterclock.executor.membership import Membership
 from waterclock.executor.output import Outputs
+from waterclock.executor.performer.artifact import ArtifactPerformer
 from waterclock.executor.performer.handler import HandlerPerformer
 from waterclock.executor.performer.performer import Performer
 from waterclock.executor.performer.process import ProcessPerformer
@@ -37,7 +41,7 @@ from waterclock.executor.tells import telling
 from waterclock.executor.threads import Threads
 from waterclock.executor.worker import Worker
 from waterclock.proto import names
-from waterclock.proto.spec import Argv, Handler, Shell
+from waterclock.proto.spec import Argv, Artifact, Handler, Http, Shell
 
 _log = logging.getLogger(__name__)
 
@@ -77,18 +81,20 @@ class Executor:
             control = Bucket(connection, publisher, names.CONTROL)
             desk = self._desk(connection, frames, control)
             await scope.enter_async_context(desk.stops.listening(connection, self.executor_id))
-            outputs = Outputs(
-                EmbeddedStore(connection, publisher, names.LOGS),
-                Broadcast(connection),
-                self._settings.output_limit,
+            logs = await scope.enter_async_context(
+                open_store(self._settings, connection, publisher, names.LOGS)
             )
+            outputs = Outputs(logs, Broadcast(connection), self._settings.output_limit)
             await scope.enter_async_context(telling(connection, outputs, self.executor_id))
             processes = await scope.enter_async_context(Processes.open()) if self._runs_processes else None
-            lines = [
-                await self._open_line(scope, connection, desk, line)
-                for line in self._lines(scope, outputs, processes)
-            ]
-            membership = self._membership(control, desk, lines)
+            artifacts = await scope.enter_async_context(
+                open_store(self._settings, connection, publisher, names.ARTIFACTS)
+            )
+            lines = [self._worker_line(scope, worker, outputs) for worker in self._workers]
+            if processes is not None:
+                lines.insert(0, await self._command_line(scope, outputs, processes, artifacts))
+            opened = [await self._open_line(scope, connection, desk, line) for line in lines]
+            membership = self._membership(control, desk, opened)
             async with _background(
                 desk.keep_alive.run(),
                 membership.beat_for_ever(),
@@ -99,8 +105,8 @@ class Executor:
                 _log.info("taking work", extra={"executor": self.executor_id})
                 await stop.wait()
                 membership.state = "draining"
-                await asyncio.gather(*(puller.stop() for _, puller in lines))
-                await asyncio.gather(*(lane.drain(self._settings.grace_seconds) for lane, _ in lines))
+                await asyncio.gather(*(puller.stop() for _, puller in opened))
+                await asyncio.gather(*(lane.drain(self._settings.grace_seconds) for lane, _ in opened))
                 await frames.close()
             await membership.leave()
 
@@ -125,31 +131,39 @@ class Executor:
             stop_grace=self._settings.stop_grace_seconds,
         )
 
-    def _lines(self, scope: AsyncExitStack, outputs: Outputs, processes: Processes | None) -> list[Line]:
+    async def _command_line(
+        self, scope: AsyncExitStack, outputs: Outputs, processes: Processes, artifacts: Store
+    ) -> Line:
+        """Everything but handlers: commands, programs, artifacts and calls."""
+        from waterclock.executor.performer.http import (
+            HttpPerformer,  # a worker of handlers does without aiohttp
+        )
+
         settings = self._settings
-        lines = []
-        if processes is not None:
-            performer = ProcessPerformer(processes, outputs)
-            lines.append(
-                Line(
-                    routes=[settings.queue],
-                    tier=settings.tier,
-                    slots=settings.slots,
-                    performers={Shell: performer, Argv: performer},
-                )
-            )
-        for worker in self._workers:
-            threads = Threads(worker.slots)
-            scope.callback(threads.close)
-            lines.append(
-                Line(
-                    routes=[names.route_of(worker.queue, name) for name in worker.handlers],
-                    tier=worker.tier,
-                    slots=worker.slots,
-                    performers={Handler: HandlerPerformer(worker.handlers, outputs, threads)},
-                )
-            )
-        return lines
+        process = ProcessPerformer(processes, outputs, identity=_identity(settings.run_as))
+        cache = ArtifactCache(artifacts, settings.data.absolute() / "artifacts", settings.cache_bytes)
+        http = await scope.enter_async_context(HttpPerformer.open(outputs, private=settings.http_private))
+        return Line(
+            routes=[settings.queue],
+            tier=settings.tier,
+            slots=settings.slots,
+            performers={
+                Shell: process,
+                Argv: process,
+                Artifact: ArtifactPerformer(process, cache, processes.root),
+                Http: http,
+            },
+        )
+
+    def _worker_line(self, scope: AsyncExitStack, worker: Worker, outputs: Outputs) -> Line:
+        threads = Threads(worker.slots)
+        scope.callback(threads.close)
+        return Line(
+            routes=[names.route_of(worker.queue, name) for name in worker.handlers],
+            tier=worker.tier,
+            slots=worker.slots,
+            performers={Handler: HandlerPerformer(worker.handlers, outputs, threads)},
+        )
 
     async def _open_line(
         self, scope: AsyncExitStack, connection: Connection, desk: Desk, line: Line
@@ -176,6 +190,16 @@ class Executor:
             slots=sum(lane.slots.total for lane, _ in lines),
             used=lambda: sum(lane.slots.used for lane, _ in lines),
         )
+
+
+def _identity(name: str | None) -> tuple[int, int] | None:
+    if name is None:
+        return None
+    try:
+        user = pwd.getpwnam(name)
+        return user.pw_uid, user.pw_gid
+    except KeyError:
+        raise SettingsError("run_as", "a user of this machine", name, "executor") from None
 
 
 async def _alive(processes: Processes | None) -> None:

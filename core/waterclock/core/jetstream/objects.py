@@ -1,7 +1,7 @@
 """A content store on JetStream, in the format of the stock object store: chunks under an id, and one record."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from hashlib import sha256
 from secrets import token_hex
 
@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Damaged, NotFound
-from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.reader import last_message
+from waterclock.core.jetstream.reader import last_message, stream_state
 
 CHUNK = 128 * 1024
 _AHEAD = 16
@@ -61,6 +61,29 @@ class Objects:
             await self._purge(self._chunks(former.nuid))
         return info
 
+    async def put_small(self, contents: Mapping[str, bytes]) -> None:
+        """Store many objects of one chunk each in one atomic batch, which is one sync to disk.
+
+        Unlike `put`, leaves the chunks of what it replaces to the stream's age limit: it saves a question each.
+        """
+        messages = []
+        for name, content in contents.items():
+            nuid = token_hex(11)
+            info = ObjectInfo(
+                name=name,
+                bucket=self._bucket,
+                nuid=nuid,
+                size=len(content),
+                chunks=1 if content else 0,
+                digest=_spelled(sha256(content).digest()),
+            )
+            if content:
+                messages.append(Message(subject=self._chunks(nuid), data=content))
+            messages.append(
+                Message(subject=self._record(name), data=_encode(info), headers={"Nats-Rollup": "sub"})
+            )
+        await self._publisher.publish_batch(messages)
+
     async def get(self, name: str) -> AsyncIterator[bytes]:
         """The content, chunk by chunk; NotFound, or Damaged at the latest after the last chunk."""
         info = await self.info(name)
@@ -92,6 +115,19 @@ class Objects:
     async def size(self, name: str) -> int | None:
         info = await self.info(name)
         return None if info is None else info.size
+
+    async def list(self) -> list[ObjectInfo]:
+        """Every object, in the order in which they came."""
+        end = (await stream_state(self._connection, self._stream)).last_seq
+        found: dict[str, ObjectInfo] = {}
+        records = f"$O.{self._bucket}.M.>"
+        async with Pull.ordered(self._connection, self._stream, [records], after_sequence=0) as pull:
+            while pull.pending and pull.sequence < end:
+                for delivery in await pull.next():
+                    if not delivery.is_marker:
+                        info = _decode(delivery.data)
+                        found[info.name] = info
+        return [info for info in found.values() if not info.deleted]
 
     async def delete(self, name: str) -> None:
         info = await self.info(name)

@@ -87,6 +87,7 @@ def stream_configs(layout: Layout) -> list[dict[str, Any]]:
         "duplicate_window": 30 * _SECOND,
     }
     objects = common | {
+        "allow_atomic": True,
         "allow_direct": True,
         "allow_rollup_hdrs": True,
         "max_bytes": layout.objects_max_bytes,

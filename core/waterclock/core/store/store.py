@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import Protocol
 
+from msgspec import Struct
+
 CHUNK = 128 * 1024
 
 
@@ -12,6 +14,11 @@ class StoreError(Exception):
 
 class Missing(StoreError):
     """No object of that name."""
+
+
+class Stored(Struct, frozen=True, kw_only=True):
+    name: str
+    size: int
 
 
 class Store(Protocol):
@@ -28,6 +35,9 @@ class Store(Protocol):
 
     async def delete(self, name: str) -> None:
         """Harmless if there is no such object."""
+
+    def list(self, prefix: str = "") -> AsyncIterator[Stored]:
+        """Every object whose name starts so."""
 
 
 async def one_piece(content: bytes) -> AsyncIterator[bytes]:

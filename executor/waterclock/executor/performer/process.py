@@ -28,10 +28,12 @@ _SIGNALLED = 128
 class ProcessPerformer:
     slow = True
 
-    def __init__(self, processes: Processes, outputs: Outputs, *, user: int | None = None) -> None:
+    def __init__(
+        self, processes: Processes, outputs: Outputs, *, identity: tuple[int, int] | None = None
+    ) -> None:
         self._processes = processes
         self._outputs = outputs
-        self._user = user
+        self._identity = identity
         self._home = Path.cwd()
 
     async def perform(self, attempt: Attempt, running: Running) -> ending.Ending:
@@ -45,7 +47,12 @@ class ProcessPerformer:
                 raise TypeError(f"not a process: {task}")
 
     async def run(
-        self, attempt: Attempt, running: Running, argv: Sequence[str], own_env: dict[str, str]
+        self,
+        attempt: Attempt,
+        running: Running,
+        argv: Sequence[str],
+        own_env: dict[str, str],
+        directory: str = "",
     ) -> ending.Ending:
         """Run a program to its end, or until the attempt is stopped and nothing of it is left."""
         log = self._outputs.open(attempt)
@@ -57,7 +64,8 @@ class ProcessPerformer:
             hear=log.hear,
             output_bytes=self._outputs.limit_of(attempt.item.spec),
             limits=_limits(attempt.item.spec.limits),
-            user=self._user,
+            identity=self._identity,
+            directory=directory,
             lease_seconds=HELD_SECONDS if attempt.fencing_token is not None else 0.0,
         )
 

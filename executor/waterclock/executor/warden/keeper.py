@@ -100,7 +100,8 @@ class Keeper:
                 assert_never(order)
 
     def _start(self, order: Start) -> None:
-        ward = Ward(order, self._root / str(order.ward), OutputPipes(self._epoll))
+        directory = Path(order.directory) if order.directory else self._root / str(order.ward)
+        ward = Ward(order, directory, OutputPipes(self._epoll))
         try:
             ward.start(order)
         except (CannotStart, OSError) as error:

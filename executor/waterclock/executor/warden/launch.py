@@ -24,8 +24,8 @@ def launch(order: Start, directory: Path, stdin: int, stdout: int, stderr: int) 
         argv = ["/bin/sh", "-c", f'{ulimits(order.limits)} exec "$0" "$@"', program, *argv[1:]]
         program = argv[0]
     try:
-        if order.user is not None:
-            return _launch_as(order.user, program, argv, order.env, directory, (stdin, stdout, stderr))
+        if order.identity is not None:
+            return _launch_as(order.identity, program, argv, order.env, directory, (stdin, stdout, stderr))
         os.chdir(directory)
         return os.posix_spawn(
             program,
@@ -65,9 +65,15 @@ def ulimits(limits: Limits) -> str:
 
 
 def _launch_as(
-    user: int, program: str, argv: list[str], env: dict[str, str], directory: Path, fds: tuple[int, int, int]
+    identity: tuple[int, int],
+    program: str,
+    argv: list[str],
+    env: dict[str, str],
+    directory: Path,
+    fds: tuple[int, int, int],
 ) -> int:
-    os.chown(directory, user, user)
+    user, group = identity
+    os.chown(directory, user, group)
     process = subprocess.Popen(
         argv,
         executable=program,
@@ -77,7 +83,7 @@ def _launch_as(
         stdout=fds[1],
         stderr=fds[2],
         user=user,
-        group=user,
+        group=group,
         extra_groups=(),
         start_new_session=True,
         restore_signals=True,

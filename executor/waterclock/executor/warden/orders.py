@@ -29,7 +29,10 @@ class Start(Struct, frozen=True, array_like=True, tag=1):
     output_bytes: int
     """How much output to pass on; the rest is counted and dropped."""
     limits: Limits = Limits()
-    user: int | None = None
+    identity: tuple[int, int] | None = None
+    """User and group to run as; None: our own."""
+    directory: str = ""
+    """Where to run, prepared by the executor; empty: a fresh directory."""
     lease_seconds: float = 0.0
     """Kill it when so much time has passed without a renewal; 0: it needs none."""
 

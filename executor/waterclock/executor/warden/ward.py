@@ -35,7 +35,8 @@ class Ward:
         stdin = _readable(order.stdin)
         try:
             order.env[lineage.MARK] = self.mark
-            os.mkdir(self._directory, 0o700)
+            if not order.directory:
+                os.mkdir(self._directory, 0o700)
             self.pid = launch(order, self._directory, stdin, self.pipes.out_end, self.pipes.err_end)
         finally:
             os.close(stdin)
