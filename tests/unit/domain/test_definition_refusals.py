@@ -22,6 +22,9 @@ from waterclock.proto.spec import JobSpec
 NOW = 1_794_816_000_000_000
 """2026-11-16T08:00:00Z"""
 DIGEST = "sha256:" + "a" * 64
+NESTED: list[Any] = []
+for _ in range(100_000):
+    NESTED = [NESTED]
 
 
 def job(**fields: Any) -> dict[str, Any]:
@@ -291,6 +294,7 @@ def test_refused(body: dict[str, Any], field: str, reason: str) -> None:
         (b'{"payload":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "malformed", "nested too deeply"),
         (b'{"payload": "' + b"x" * 10_000_000 + b'"}', "too_large", "at most 2097152"),
         ({"payload": object()}, "malformed", "cannot be written as JSON"),
+        ({"payload": NESTED}, "malformed", "nested too deeply"),
         ({"name": "\ud800"}, "malformed", "UTF-8"),
     ],
 )
@@ -427,7 +431,7 @@ bodies = st.dictionaries(
 ) | st.fixed_dictionaries({"name": st.just("x"), "nodes": nodes})
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(bodies)
 def test_any_fields_give_a_definition_or_a_refusal(body: dict[str, Any]) -> None:
     for form in (body, json.dumps(body).encode(errors="surrogatepass")):
@@ -438,7 +442,7 @@ def test_any_fields_give_a_definition_or_a_refusal(body: dict[str, Any]) -> None
         assert msgspec.json.decode(msgspec.json.encode(spec), type=JobSpec) == spec
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.binary(max_size=200) | json_values.map(lambda value: json.dumps(value).encode(errors="surrogatepass"))
 )

@@ -352,6 +352,20 @@ def test_a_workflow_is_a_job_whose_task_is_a_graph() -> None:
     )
 
 
+def test_a_node_may_wait_for_others_to_be_skipped() -> None:
+    nodes: list[dict[str, Any]] = [
+        {"id": "a", "condition": "{{ parameters.day }}"},
+        {"id": "b", "map": {"over": []}},
+        {"id": "c", "depends_on": ["a"]},
+        {"id": "d", "depends_on": ["a", "b", "c"], "trigger_rule": "all_skipped"},
+    ]
+    assert isinstance(made(nodes=nodes).task, Workflow)
+    nodes.append({"id": "e", "depends_on": ["a"], "trigger_rule": "all_done"})
+    nodes.append({"id": "f", "depends_on": ["e"], "trigger_rule": "all_skipped"})
+    with pytest.raises(InvalidDefinition, match=r"nodes\[5\]\.trigger_rule: 'f' can never run"):
+        made(nodes=nodes)
+
+
 def test_a_workflow_without_a_time_waits_to_be_started() -> None:
     nodes = [{"id": "a", "command": "true"}]
     assert made(nodes=nodes).schedule == Schedule(schedule_type="DEPENDENT")
@@ -517,7 +531,7 @@ specs = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(specs, st.integers(1, 10**15))
 def test_a_definition_survives_the_log_and_an_empty_edit(spec: JobSpec, later: int) -> None:
     stored = msgspec.json.decode(msgspec.json.encode(spec), type=JobSpec)

@@ -182,6 +182,7 @@ def test_a_limit_bounds_what_is_listed_and_counted() -> None:
         (cron("0 0 * * *", exclude=("2026-12-25T00:00:00Z/2026-12-24T00:00:00Z",)), "exclude"),
         (cron("0 0 * * *", exclude=("2026-12-25T00:00:00/2026-12-26T00:00:00",)), "exclude"),
         (cron("0 0 * * *", exclude=("2026-13-01",)), "exclude"),
+        (cron("0 0 * * *", exclude=("2026-13-01T00:00:00Z/2026-13-02T00:00:00Z",)), "exclude"),
         (cron("0 0 * * *", exclude=("20261225",)), "exclude"),
         (cron("0 0 * * *", exclude=("2026-12-25/2026-12-26",)), "exclude"),
         (every(0.5), "interval_seconds"),
@@ -285,6 +286,9 @@ def test_a_preview_stops_with_the_schedule() -> None:
 
 
 def test_the_ends_of_time_are_quiet() -> None:
+    leap_days: Fires = compile(cron("0 0 29 2 *", zone="Europe/Berlin"), "job")
+    assert leap_days.after(at("9997-01-01T00:00:00Z")) is None
+    assert leap_days.previous(at("0003-01-01T00:00:00Z")) is None
     fires: Fires = compile(cron("0 0 * * *", zone="Europe/Berlin"), "job")
     for far in (10**18, 10**21):
         assert fires.after(far) is None

@@ -143,21 +143,21 @@ def check(schedule: Schedule, start: int, end: int, truth: list[int]) -> None:
         assert following is None or following.scheduled >= high
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(cases(TRANSITIONS, reach=86_400))
 def test_minutes_around_a_transition(case: tuple[Schedule, list[Fields], int, int]) -> None:
     schedule, crons, start, end = case
     check(schedule, start, end, walk(schedule, crons, start, end, step=60, around=3 * 3600))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cases(TRANSITIONS, reach=3600, with_seconds=True))
 def test_seconds_around_a_transition(case: tuple[Schedule, list[Fields], int, int]) -> None:
     schedule, crons, start, end = case
     check(schedule, start, end, walk(schedule, crons, start, end, step=1, around=7_500))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(cases(WHOLE_DAYS, reach=2 * 86_400))
 def test_a_day_that_never_was(case: tuple[Schedule, list[Fields], int, int]) -> None:
     schedule, crons, start, end = case
@@ -174,7 +174,7 @@ def test_offsets_with_seconds(case: tuple[Schedule, list[Fields], int, int]) -> 
     check(schedule, start, end, walk(schedule, crons, start, end, step=1, around=3600))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     cases(TRANSITIONS, reach=86_400),
     st.lists(st.integers(-400 * 86_400 * SECOND, 400 * 86_400 * SECOND), min_size=1, max_size=20),

@@ -56,9 +56,6 @@ class Reader(Generic[R]):
                     good[field.name] = msgspec.convert(value, field.type)
                 except msgspec.ValidationError as error:
                     problems.add(*wording.explain(error, name, field.type))
-        for name, field in self._fields.items():
-            if field.required and name not in body:
-                problems.add(name, "is required")
         return self._kind(**good)
 
     def _unknown(self, name: str) -> str:

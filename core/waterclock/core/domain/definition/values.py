@@ -18,7 +18,7 @@ def check_value(value: Any, field: str, problems: Problems, depth: int) -> bool:
 def _flaw(value: Any, depth: int) -> str | None:
     match value:
         case str():
-            return _text_flaw(value)
+            return "contains a NUL character" if "\0" in value else None
         case float():
             return None if isfinite(value) else "contains a number that is not finite"
         case dict() | list() | tuple() if depth <= 0:
@@ -30,11 +30,3 @@ def _flaw(value: Any, depth: int) -> str | None:
             return next((flaw for part in value if (flaw := _flaw(part, depth - 1)) is not None), None)
         case _:
             return None
-
-
-def _text_flaw(text: str) -> str | None:
-    if "\0" in text:
-        return "contains a NUL character"
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        return "contains half of a surrogate pair"
-    return None
