@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
@@ -61,3 +62,8 @@ class Log:
         for batch in batches:
             last = await self.runs(*batch)
         return last
+
+    async def tell(self, steps: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
+        """Append a scenario, step by step."""
+        for stream, events in steps:
+            await (self.jobs(*events) if stream == "jobs" else self.runs(*events))

@@ -5,15 +5,15 @@ that what folds them can look up the job.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec import Struct, field
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.reader import message_at
 from waterclock.projector.messages import JobsMessage, RunsMessage, jobs_message, runs_message
-from waterclock.projector.positions import End, Positions
+from waterclock.projector.positions import STREAMS, End, Positions
 from waterclock.projector.tap import Tap
 from waterclock.proto import names
 
@@ -51,14 +51,21 @@ class Feed:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, connection: Connection, positions: Positions) -> AsyncIterator["Feed"]:
+    async def open(
+        cls, connection: Connection, positions: Positions, streams: Sequence[str] = STREAMS
+    ) -> AsyncIterator["Feed"]:
         feed = cls(connection, positions)
         jobs = [names.jobs_of_partition(partition) for partition in positions.partitions]
         runs = [names.runs_subject(partition) for partition in positions.partitions]
-        async with (
-            feed._jobs.reading(connection, names.JOBS, jobs, positions.start(names.JOBS)),
-            feed._runs.reading(connection, names.RUNS, runs, positions.start(names.RUNS)),
-        ):
+        async with AsyncExitStack() as scope:
+            if not positions.partitions:
+                streams = ()
+            if names.JOBS in streams:
+                start = positions.start(names.JOBS)
+                await scope.enter_async_context(feed._jobs.reading(connection, names.JOBS, jobs, start))
+            if names.RUNS in streams:
+                start = positions.start(names.RUNS)
+                await scope.enter_async_context(feed._runs.reading(connection, names.RUNS, runs, start))
             yield feed
 
     @property

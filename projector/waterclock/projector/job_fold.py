@@ -41,8 +41,8 @@ def define(head: JobHead | None, event: JobEvent, version: int) -> JobHead:
             created_at=event.created_at,
             schedule=spec.schedule,
         )
-    head.namespace, head.name, head.schedule, head.version = spec.namespace, spec.name, spec.schedule, version
-    head.name = clean(head.name) or ""
+    head.namespace, head.name, head.version = spec.namespace, clean(spec.name) or "", version
+    head.schedule, head.fires = spec.schedule, None
     match event:
         case JobCreated():
             _arm(head, version, _born(spec, event.at))
@@ -122,9 +122,10 @@ def _is_over(head: JobHead, following: Instant | None) -> bool:
 def _next_fire(head: JobHead) -> Instant | None:
     if not is_timed(head):
         return None
-    try:
-        fires = compile_schedule(head.schedule, head.name)
-    except InvalidSchedule:
-        return None
-    fire = fires.after(max(head.effective_from, head.last_fire_at or head.effective_from))
+    if head.fires is None:
+        try:
+            head.fires = compile_schedule(head.schedule, head.name)
+        except InvalidSchedule:
+            return None
+    fire = head.fires.after(max(head.effective_from, head.last_fire_at or head.effective_from))
     return None if fire is None else fire.scheduled

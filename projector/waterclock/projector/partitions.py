@@ -39,8 +39,7 @@ class Weeks:
         self._known: set[int] = set()
 
     async def open(self) -> None:
-        rows = await self._connection.fetch(statement("partitions"), TABLES[0])
-        self._known = {_start_of(row["name"]) for row in rows if not row["name"].endswith("_default")}
+        self._known = await weeks_in(self._connection, TABLES[0])
 
     async def ensure(self, instants: Iterable[Instant], now: Instant) -> None:
         """Make the weeks of these instants, unless they are absurdly far from now."""
@@ -92,6 +91,12 @@ class Weeks:
                 )
         self._known.add(week)
         _log.info("week made", extra={"week": _date(week)})
+
+
+async def weeks_in(connection: asyncpg.Connection, table: str) -> set[Instant]:
+    """The weeks that a partitioned table has."""
+    rows = await connection.fetch(statement("partitions"), table)
+    return {_start_of(row["name"]) for row in rows if not row["name"].endswith("_default")}
 
 
 def week_of(instant: Instant) -> Instant:

@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from waterclock.core.domain.run import RunStatus
+from waterclock.core.domain.schedule.fires import Fires
 from waterclock.projector.values import clean, json_value
 from waterclock.proto.events import Instant, JobEvent
 from waterclock.proto.spec import Schedule
@@ -85,6 +86,8 @@ class JobHead(Struct, kw_only=True, gc=False):
     ended_sequence: int | None = None
     created_at: Instant
     schedule: Schedule
+    fires: Fires | None = None
+    """The schedule compiled, once it was needed."""
 
     def state(self) -> tuple[Any, ...]:
         """`job_state`."""
@@ -147,23 +150,3 @@ def dead_letter(row: RunRow) -> tuple[Any, ...]:
         row.tier,
         row.first_sequence,
     )
-
-
-RUN_COLUMNS = RunRow.__struct_fields__
-DEFINITION_COLUMNS = (
-    *(
-        "job_id",
-        "namespace",
-        "name",
-        "version",
-        "armed_version",
-        "effective_from",
-        "created_at",
-        "updated_at",
-    ),
-    *("note", "labels", "spec", "payload"),
-)
-STATE_COLUMNS = (
-    *("job_id", "namespace", "status", "next_run_at", "last_fire_at", "fire_sequence", "ended_version"),
-    *("ended_time", "ended_sequence", "created_at"),
-)

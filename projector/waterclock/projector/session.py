@@ -57,6 +57,7 @@ class Session:
             await weeks.open()
             await weeks.ensure_ahead(now_us())
             store = Store(database, instance)
+            await store.open()
             async with Feed.open(log, positions) as feed:
                 yield cls(log, feed, Projection(store, weeks, positions), store)
         finally:

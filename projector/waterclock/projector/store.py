@@ -12,17 +12,12 @@ from msgspec.structs import astuple
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.projector.fold import Changes
-from waterclock.projector.rows import (
-    DEFINITION_COLUMNS,
-    RUN_COLUMNS,
-    STATE_COLUMNS,
-    JobHead,
-    RunRow,
-    dead_letter,
-)
+from waterclock.projector.rows import JobHead, RunRow, dead_letter
 from waterclock.projector.statements import statement
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import Schedule
+
+Rows = Sequence[tuple[Any, ...]]
 
 _DAY = 86_400 * SECOND
 
@@ -45,6 +40,9 @@ class Store:
     def __init__(self, connection: asyncpg.Connection, projector: str) -> None:
         self._connection = connection
         self._projector = projector
+
+    async def open(self) -> None:
+        await self._connection.execute(statement("stage"))
 
     async def load_runs(self, run_ids: Iterable[str], newest: Instant) -> dict[str, RunRow]:
         """The rows of those runs that have one. `newest`: the time of the batch's newest event."""
@@ -78,55 +76,45 @@ class Store:
         async with self._connection.transaction():
             await self._move(moves)
 
+    async def write_states(self, heads: Iterable[JobHead]) -> None:
+        """What became of jobs, as a rebuild finds it out again."""
+        async with self._connection.transaction():
+            await self._merge("job_state", "upsert_states", [head.state() for head in heads])
+
     async def _move(self, moves: Sequence[Move]) -> None:
         """First, because it takes the row locks: from here on nobody else writes these partitions."""
-        arguments = _columns([astuple(move) for move in moves])
+        arguments = zip(*[astuple(move) for move in moves], strict=True)
         status = await self._connection.execute(statement("move_positions"), *arguments, self._projector)
         if status != f"UPDATE {len(moves)}":
             raise PositionMoved(f"expected to move {len(moves)} positions: {status}")
 
     async def _write_jobs(self, changes: Changes) -> None:
-        connection = self._connection
-        if changes.new_jobs:
-            await connection.copy_records_to_table(
-                "job_definitions",
-                records=[definition.row() for definition in changes.new_jobs.values()],
-                columns=DEFINITION_COLUMNS,
-            )
-            await connection.copy_records_to_table(
-                "job_state",
-                records=[definition.head.state() for definition in changes.new_jobs.values()],
-                columns=STATE_COLUMNS,
-            )
-        if changes.changed_jobs:
-            rows = [definition.row() for definition in changes.changed_jobs.values()]
-            await connection.execute(statement("upsert_jobs"), *_columns(rows))
-        if changes.states:
-            states = [head.state() for head in changes.states.values()]
-            await connection.execute(statement("upsert_states"), *_columns(states))
+        new = changes.new_jobs.values()
+        await self._insert("job_definitions", [definition.row() for definition in new])
+        await self._insert("job_state", [definition.head.state() for definition in new])
+        changed = [definition.row() for definition in changes.changed_jobs.values()]
+        await self._merge("job_definitions", "upsert_jobs", changed)
+        await self._merge("job_state", "upsert_states", [head.state() for head in changes.states.values()])
 
     async def _write_runs(self, changes: Changes) -> None:
-        connection = self._connection
-        if changes.new_runs:
-            await connection.copy_records_to_table(
-                "job_runs", records=map(astuple, changes.new_runs.values()), columns=RUN_COLUMNS
-            )
-        if changes.changed_runs:
-            rows = [astuple(row) for row in changes.changed_runs.values()]
-            await connection.execute(statement("upsert_runs"), *_columns(rows))
-        if changes.attempts:
-            attempts = [astuple(attempt) for attempt in changes.attempts]
-            await connection.execute(statement("insert_attempts"), *_columns(attempts))
+        await self._insert("job_runs", [astuple(row) for row in changes.new_runs.values()])
+        changed = [astuple(row) for row in changes.changed_runs.values()]
+        await self._merge("job_runs", "upsert_runs", changed)
+        attempts = [astuple(attempt) for attempt in changes.attempts]
+        await self._merge("earlier_attempts", "insert_attempts", attempts)
         if changes.revived:
-            await connection.execute(statement("delete_dead_letters"), list(changes.revived))
-        if changes.dead:
-            letters = [dead_letter(row) for row in changes.dead.values()]
-            await connection.execute(statement("upsert_dead_letters"), *_columns(letters))
+            await self._connection.execute(statement("delete_dead_letters"), list(changes.revived))
+        dead = [dead_letter(row) for row in changes.dead.values()]
+        await self._merge("dead_letters", "upsert_dead_letters", dead)
 
+    async def _insert(self, table: str, rows: Rows) -> None:
+        if rows:
+            await self._connection.copy_records_to_table(table, records=rows)
 
-def _columns(rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """For `unnest`: one array a column."""
-    return list(zip(*rows, strict=True))
+    async def _merge(self, table: str, merge: str, rows: Rows) -> None:
+        if rows:
+            await self._insert(f"staged_{table}", rows)
+            await self._connection.execute(statement(merge))
 
 
 def _stamp(instant: Instant) -> str:

@@ -1,5 +1,13 @@
 -- Every statement of the projector that is not a migration. Names are unqualified: the connection says which schema.
 
+-- name: stage
+-- Where rows wait to be merged. COPY gets them there for a third of what arrays cost as parameters.
+CREATE TEMPORARY TABLE staged_job_runs (LIKE job_runs) ON COMMIT DELETE ROWS;
+CREATE TEMPORARY TABLE staged_earlier_attempts (LIKE earlier_attempts) ON COMMIT DELETE ROWS;
+CREATE TEMPORARY TABLE staged_dead_letters (LIKE dead_letters) ON COMMIT DELETE ROWS;
+CREATE TEMPORARY TABLE staged_job_definitions (LIKE job_definitions) ON COMMIT DELETE ROWS;
+CREATE TEMPORARY TABLE staged_job_state (LIKE job_state) ON COMMIT DELETE ROWS;
+
 -- name: load_runs
 -- The rows of some runs, wherever in time they are.
 SELECT * FROM job_runs WHERE run_id = ANY($1::text[]);
@@ -20,12 +28,7 @@ SELECT d.job_id, d.namespace, d.name, d.version, d.armed_version, d.effective_fr
 -- name: upsert_runs
 -- Write rows of runs that are there already.
 INSERT INTO job_runs
-SELECT * FROM unnest(
-       $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::bigint[],
-       $10::bigint[], $11::integer[], $12::integer[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
-       $16::timestamptz[], $17::timestamptz[], $18::timestamptz[], $19::text[], $20::bigint[], $21::text[], $22::jsonb[],
-       $23::text[], $24::double precision[], $25::bigint[], $26::bigint[], $27::text[], $28::text[], $29::integer[],
-       $30::bigint[], $31::bigint[], $32::timestamptz[])
+SELECT * FROM staged_job_runs
     ON CONFLICT (run_id, created_at) DO UPDATE SET
        workflow_run_id = excluded.workflow_run_id, epoch = excluded.epoch, status = excluded.status,
        reason = excluded.reason, version = excluded.version, fires = excluded.fires,
@@ -40,18 +43,13 @@ SELECT * FROM unnest(
 -- name: insert_attempts
 -- Remember attempts that their runs have left.
 INSERT INTO earlier_attempts
-SELECT * FROM unnest(
-       $1::text[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
-       $8::timestamptz[], $9::bigint[], $10::text[], $11::text[], $12::double precision[], $13::bigint[],
-       $14::timestamptz[])
+SELECT * FROM staged_earlier_attempts
     ON CONFLICT DO NOTHING;
 
 -- name: upsert_dead_letters
 -- Runs that are out of attempts.
 INSERT INTO dead_letters
-SELECT * FROM unnest(
-       $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::integer[], $9::text[],
-       $10::bigint[], $11::text[], $12::timestamptz[], $13::timestamptz[], $14::text[], $15::text[], $16::bigint[])
+SELECT * FROM staged_dead_letters
     ON CONFLICT (run_id) DO UPDATE SET
        status = excluded.status, reason = excluded.reason, error_message = excluded.error_message,
        attempt_number = excluded.attempt_number, crash_count = excluded.crash_count,
@@ -65,9 +63,7 @@ DELETE FROM dead_letters WHERE run_id = ANY($1::text[]);
 -- name: upsert_jobs
 -- Write definitions of jobs that are there already.
 INSERT INTO job_definitions
-SELECT * FROM unnest(
-       $1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::timestamptz[],
-       $8::timestamptz[], $9::text[], $10::jsonb[], $11::jsonb[], $12::jsonb[])
+SELECT * FROM staged_job_definitions
     ON CONFLICT (job_id) DO UPDATE SET
        namespace = excluded.namespace, name = excluded.name, version = excluded.version,
        armed_version = excluded.armed_version, effective_from = excluded.effective_from,
@@ -77,9 +73,7 @@ SELECT * FROM unnest(
 -- name: upsert_states
 -- What became of jobs that are there already.
 INSERT INTO job_state
-SELECT * FROM unnest(
-       $1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::bigint[],
-       $8::timestamptz[], $9::bigint[], $10::timestamptz[])
+SELECT * FROM staged_job_state
     ON CONFLICT (job_id) DO UPDATE SET
        namespace = excluded.namespace, status = excluded.status, next_run_at = excluded.next_run_at,
        last_fire_at = excluded.last_fire_at, fire_sequence = excluded.fire_sequence,
@@ -226,3 +220,86 @@ WITH over AS (
      states AS (
      DELETE FROM job_state s USING over WHERE s.job_id = over.job_id)
 DELETE FROM job_definitions d USING over WHERE d.job_id = over.job_id;
+
+-- name: views_outside
+-- Views of users that read the live tables: a switch would leave them behind.
+SELECT DISTINCT format('%I.%I', n.nspname, v.relname) AS name
+  FROM pg_depend d
+  JOIN pg_rewrite w ON w.oid = d.objid AND d.classid = 'pg_rewrite'::regclass
+  JOIN pg_class v ON v.oid = w.ev_class
+  JOIN pg_namespace n ON n.oid = v.relnamespace
+  JOIN pg_class t ON t.oid = d.refobjid AND d.refclassid = 'pg_class'::regclass
+  JOIN pg_namespace m ON m.oid = t.relnamespace
+ WHERE m.nspname = 'waterclock' AND n.nspname NOT IN ('waterclock', 'waterclock_next', 'waterclock_old')
+ ORDER BY 1;
+
+-- name: secondary_indexes
+-- Indexes of a schema that are only there to find things faster.
+SELECT c.relname AS name, pg_get_indexdef(c.oid) AS definition
+  FROM pg_index i
+  JOIN pg_class c ON c.oid = i.indexrelid
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = $1 AND NOT i.indisprimary AND NOT c.relispartition
+ ORDER BY c.relname;
+
+-- name: carry_definitions
+-- Definitions that the log no longer has.
+INSERT INTO waterclock_next.job_definitions
+SELECT l.* FROM waterclock.job_definitions l
+ WHERE NOT EXISTS (SELECT FROM waterclock_next.job_definitions n WHERE n.job_id = l.job_id);
+
+-- name: carry_states
+-- What became of those jobs.
+INSERT INTO waterclock_next.job_state
+SELECT l.* FROM waterclock.job_state l
+ WHERE NOT EXISTS (SELECT FROM waterclock_next.job_state n WHERE n.job_id = l.job_id);
+
+-- name: carry_facts
+-- What the part of RUNS that has left the log told about jobs that are still in JOBS.
+UPDATE waterclock_next.job_state n
+   SET last_fire_at = l.last_fire_at, fire_sequence = l.fire_sequence, ended_version = l.ended_version,
+       ended_time = l.ended_time, ended_sequence = l.ended_sequence
+  FROM waterclock.job_state l
+ WHERE l.job_id = n.job_id
+   AND (l.fire_sequence < $1 OR l.ended_sequence < $1
+        OR EXISTS (SELECT FROM waterclock.job_runs r
+                    WHERE r.job_id = l.job_id AND r.first_sequence < $1 AND r.last_sequence >= $1))
+RETURNING n.job_id;
+
+-- name: carry_runs
+-- Runs whose first event has left the log at its beginning, or was lost with its end.
+INSERT INTO waterclock_next.job_runs
+SELECT * FROM waterclock.job_runs WHERE first_sequence < $1 OR first_sequence > $2;
+
+-- name: carry_attempts
+-- The earlier attempts of those runs.
+INSERT INTO waterclock_next.earlier_attempts
+SELECT a.*
+  FROM waterclock.earlier_attempts a
+  JOIN waterclock.job_runs r USING (run_id, created_at)
+ WHERE r.first_sequence < $1 OR r.first_sequence > $2;
+
+-- name: carry_dead_letters
+-- Those of them that are dead letters.
+INSERT INTO waterclock_next.dead_letters
+SELECT * FROM waterclock.dead_letters WHERE first_sequence < $1 OR first_sequence > $2;
+
+-- name: unlink_runs
+-- Sequences of a log that is no more mean nothing in the one there is.
+UPDATE waterclock_next.job_runs SET first_sequence = 0, last_sequence = 0 WHERE first_sequence > $1;
+
+-- name: unlink_dead_letters
+-- The same for dead letters.
+UPDATE waterclock_next.dead_letters SET first_sequence = 0 WHERE first_sequence > $1;
+
+-- name: freeze_live
+-- Stop the live projector where it is: its next transaction finds another position than it expects.
+UPDATE waterclock.projection_state SET position = -1 - position RETURNING stream, partition, -1 - position AS position;
+
+-- name: carry_executors
+-- Who is there is not in the log.
+INSERT INTO waterclock_next.executors SELECT * FROM waterclock.executors ON CONFLICT DO NOTHING;
+
+-- name: carry_queues
+-- Nor is how much waits.
+INSERT INTO waterclock_next.queues SELECT * FROM waterclock.queues ON CONFLICT DO NOTHING;

@@ -1,0 +1,141 @@
+"""A rebuild leaves the same content, and keeps what the log no longer tells."""
+
+import asyncpg
+import pytest
+
+from projecting.log import Log
+from projecting.scenario import Scenario
+from projecting.service import caught_up, projecting, settings
+from projecting.story import MINUTE, T0, created, queued, succeeded
+from projecting.tables import contents
+from waterclock.projector.rebuild import RebuildProgress, RebuildRefused, RebuildResult, rebuild
+
+
+async def rebuilt(nats_url: str, database_url: str) -> tuple[RebuildResult, list[RebuildProgress]]:
+    told: list[RebuildProgress] = []
+    return await rebuild(settings(nats_url, database_url), told.append), told
+
+
+async def projected(nats_url: str, database_url: str) -> None:
+    async with projecting(nats_url, database_url):
+        await caught_up(nats_url, database_url)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_rebuild_leaves_the_same_rows(log: Log, nats_url: str, database_url: str, seed: int) -> None:
+    await log.tell(Scenario(seed).steps(runs=150))
+    await projected(nats_url, database_url)
+    before = await contents(database_url)
+    result, told = await rebuilt(nats_url, database_url)
+    assert await contents(database_url) == before
+    assert len(before["job_runs"]) > 100
+    assert (result.carried_jobs, result.carried_runs) == (0, 0)
+    assert [report.stage for report in told][-1] == "switch"
+    assert told[-1].done == 1
+    assert result.events > 300
+
+
+async def test_a_rebuild_mends_rows_that_are_wrong(
+    log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
+) -> None:
+    await log.tell(Scenario(7).steps(runs=50))
+    await projected(nats_url, database_url)
+    before = await contents(database_url)
+    await database.execute("UPDATE waterclock.job_runs SET status = 'FAILED', reason = 'vandalism'")
+    await database.execute("DELETE FROM waterclock.job_state WHERE job_id < 'job3'")
+    await rebuilt(nats_url, database_url)
+    assert await contents(database_url) == before
+
+
+async def test_a_rebuild_goes_on_while_the_projector_folds(
+    log: Log, nats_url: str, database_url: str
+) -> None:
+    steps = list(Scenario(11).steps(runs=300))
+    await log.tell(steps[:200])
+    async with projecting(nats_url, database_url):
+        await caught_up(nats_url, database_url)
+        import asyncio
+
+        telling = asyncio.create_task(log.tell(steps[200:]))
+        await rebuilt(nats_url, database_url)
+        await telling
+        await caught_up(nats_url, database_url)
+    before = await contents(database_url)
+    await rebuilt(nats_url, database_url)
+    assert await contents(database_url) == before
+
+
+async def test_history_that_has_left_the_log_is_kept(log: Log, nats_url: str, database_url: str) -> None:
+    steps = list(Scenario(5).steps(runs=200))
+    await log.tell(steps[:250])
+    async with projecting(nats_url, database_url):
+        await caught_up(nats_url, database_url)
+        await log.connection.api("STREAM.PURGE.RUNS", {"seq": 150})
+        await log.tell(steps[250:])
+        await caught_up(nats_url, database_url)
+    before = await contents(database_url)
+    result, _ = await rebuilt(nats_url, database_url)
+    assert await contents(database_url) == before
+    assert result.carried_runs > 10
+    assert result.carried_runs < len(before["job_runs"]) - 10
+
+
+async def test_jobs_that_have_left_the_log_are_kept(
+    log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
+) -> None:
+    done = queued("done")
+    await log.jobs(created("done"))
+    await log.jobs(created("staying"))
+    await log.runs(done, succeeded(done))
+    await projected(nats_url, database_url)
+    before = await contents(database_url)
+    await log.connection.api("STREAM.PURGE.JOBS", {"filter": "wc.jobs.*.done"})
+    result, _ = await rebuilt(nats_url, database_url)
+    assert await contents(database_url) == before
+    assert result.carried_jobs == 1
+
+
+async def test_a_rebuild_moves_to_a_log_that_was_replaced(
+    log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
+) -> None:
+    old = queued("old")
+    await log.jobs(created("old"))
+    await log.runs(old, succeeded(old))
+    await projected(nats_url, database_url)
+    for stream in ("JOBS", "RUNS"):
+        await log.connection.api(f"STREAM.DELETE.{stream}")
+    async with Log.open(nats_url) as anew:
+        new = queued("new", T0 + MINUTE)
+        await anew.jobs(created("new"))
+        await anew.runs(new)
+        await rebuilt(nats_url, database_url)
+        runs = dict(await database.fetch("SELECT run_id, first_sequence FROM waterclock.job_runs"))
+        assert runs == {old.run_id: 0, new.run_id: 1}
+        await anew.runs(succeeded(new))
+        await projected(nats_url, database_url)
+    assert await database.fetchval("SELECT count(*) FROM waterclock.job_runs WHERE status = 'SUCCESS'") == 2
+
+
+async def test_a_view_of_a_user_is_not_lost_unasked(
+    log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
+) -> None:
+    await database.execute("CREATE VIEW public.mine AS SELECT run_id FROM waterclock.job_runs")
+    with pytest.raises(RebuildRefused, match="public.mine"):
+        await rebuilt(nats_url, database_url)
+    await database.execute("DROP VIEW public.mine")
+    await rebuilt(nats_url, database_url)
+
+
+async def test_after_a_rebuild_indexes_comments_and_grants_are_as_before(
+    log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
+) -> None:
+    query = """
+        SELECT c.relname, c.relkind::text, obj_description(c.oid), c.relacl::text
+          FROM pg_class c WHERE c.relnamespace = 'waterclock'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'i', 'I')
+         ORDER BY 1"""
+    await log.jobs(created())
+    await projected(nats_url, database_url)
+    before = await database.fetch(query)
+    await rebuilt(nats_url, database_url)
+    assert await database.fetch(query) == before
+    assert await database.fetchval("SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'waterclock%'") == 1
