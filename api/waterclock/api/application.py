@@ -60,7 +60,7 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
             publisher=publisher,
             gate=Gate(settings.token),
             ledger=Ledger(connection, publisher, settings.partitions),
-            intake=Intake(publisher, settings.partitions, entered=freshness.wrote),
+            intake=Intake(connection, publisher, settings.partitions, entered=freshness.wrote),
             requests=Requests(publisher, instance),
             pool=pool,
             freshness=freshness,

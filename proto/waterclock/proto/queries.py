@@ -63,7 +63,9 @@ class RunNow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class JobBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Definitions to accept in one call. Each stays raw until its turn, so that a bad one fails alone."""
 
-    jobs: Annotated[list[Raw], Meta(max_length=10_000)]
+    jobs: list[Raw]
+    idempotency_key: Key | None = None
+    """A repeat of the whole call with the same key makes no second set of jobs."""
 
 
 class JobsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,15 +1,24 @@
-"""An api in this process, in front of real servers, with a projector behind it where a test looks at runs."""
+"""An api in this process in front of real servers: alone, or with all the other components beside it.
+
+`house` is shared by the tests of a module, which keep apart by the ids of their jobs; `alone` is a test's own.
+"""
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
+import pytest_asyncio
 
+import waterclock.executor.service
+import waterclock.projector.service
+import waterclock.scheduler.service
+from servers.backend import own_nats
+from servers.isolation import fresh_database
 from waterclock.api import nats_service
 from waterclock.api.application import Application, open_application
 from waterclock.api.client.client import Client
@@ -30,11 +39,12 @@ class Served:
 
 @asynccontextmanager
 async def serving(settings: Settings) -> AsyncIterator[Served]:
+    """The api over HTTP and NATS, and a client of each kind."""
     stop = StopSignal()
     async with (
         open_application(settings) as app,
         nats_service.serve(app),
-        Client.connect(settings.nats_url, token=TOKEN) as client,
+        Client.connect(settings.nats_url, token=TOKEN, patience=3) as client,
         httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{settings.port}",
             headers={"Authorization": f"Bearer {TOKEN}"},
@@ -55,16 +65,47 @@ async def serving(settings: Settings) -> AsyncIterator[Served]:
             await task
 
 
-@pytest.fixture
-def settings(nats_url: str, database_url: str, tmp_path: Path) -> Settings:
+@asynccontextmanager
+async def furnished(settings: Settings) -> AsyncIterator[None]:
+    """Scheduler, executor and projector."""
+    stop = StopSignal()
+    components = (waterclock.scheduler.service, waterclock.executor.service, waterclock.projector.service)
+    tasks = [asyncio.create_task(component.run(settings, stop)) for component in components]
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(*tasks)
+
+
+def settings_for(directory: Path, nats_url: str, database_url: str | None) -> Settings:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     return Settings(
-        data=tmp_path, nats_url=nats_url, database_url=database_url, port=port, token=TOKEN, partitions=4
+        data=directory,
+        nats_url=nats_url,
+        database_url=database_url,
+        port=port,
+        token=TOKEN,
+        partitions=4,
+        grace_seconds=2,
     )
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(tmp_path_factory: pytest.TempPathFactory, shared_postgres_url: str) -> AsyncIterator[Served]:
+    directory = tmp_path_factory.mktemp("house")
+    async with AsyncExitStack() as stack:
+        nats = stack.enter_context(own_nats(directory))
+        database_url = await stack.enter_async_context(fresh_database(shared_postgres_url))
+        settings = settings_for(directory, nats.url, database_url)
+        served = await stack.enter_async_context(serving(settings))
+        await stack.enter_async_context(furnished(settings))
+        yield served
+
+
 @pytest.fixture
-async def served(settings: Settings) -> AsyncIterator[Served]:
-    async with serving(settings) as api:
-        yield api
+async def alone(tmp_path: Path, nats_url: str, database_url: str) -> AsyncIterator[Served]:
+    """Without anybody who decides, runs or projects."""
+    async with serving(settings_for(tmp_path, nats_url, database_url)) as served:
+        yield served

@@ -6,13 +6,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from waterclock.api.intake import Entered, Intake, NewJob
+from waterclock.api.intake import Entered, Intake
 from waterclock.api.ledger import Ledger
+from waterclock.api.letters import NewJob
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.reader import last_message, stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams
+from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 
@@ -24,7 +26,9 @@ class Door:
         publisher = Publisher(connection)
         self.connection = connection
         self.heard: list[tuple[int, int]] = []
-        self.intake = Intake(publisher, PARTITIONS, entered=lambda p, v: self.heard.append((p, v)))
+        self.intake = Intake(
+            connection, publisher, PARTITIONS, entered=lambda p, v: self.heard.append((p, v))
+        )
         self.ledger = Ledger(connection, publisher, PARTITIONS)
 
     async def messages(self) -> int:
@@ -39,7 +43,9 @@ async def door(nats_url: str) -> AsyncIterator[Door]:
 
 
 def job(name: str = "x", *, job_id: str | None = None, schedule: Schedule = Schedule()) -> NewJob:  # noqa: B008
-    return NewJob(spec=JobSpec(name=name, task=Shell(command="true"), schedule=schedule), job_id=job_id)
+    return NewJob(
+        spec=JobSpec(name=name, task=Shell(command="true"), schedule=schedule), at=now_us(), job_id=job_id
+    )
 
 
 async def test_a_lone_job_has_an_id_and_a_message_of_its_own(door: Door) -> None:
@@ -100,7 +106,7 @@ async def test_a_thousand_named_jobs_know_their_versions(door: Door) -> None:
 
 async def test_large_definitions_are_spread_over_frames(door: Door) -> None:
     big = [
-        NewJob(spec=JobSpec(name=str(n), task=Shell(command="true"), payload="x" * 200_000))
+        NewJob(spec=JobSpec(name=str(n), task=Shell(command="true"), payload="x" * 200_000), at=now_us())
         for n in range(20)
     ]
     results = await door.intake.create_many(big)

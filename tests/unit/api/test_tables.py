@@ -1,6 +1,7 @@
 """Tables fit the terminal and never let a name control it."""
 
 import os
+import sys
 
 import pytest
 
@@ -13,7 +14,7 @@ def test_columns_line_up() -> None:
 
 
 def test_a_wide_column_gives_way_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables.sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(tables, "get_terminal_size", lambda: os.terminal_size((20, 24)))
     monkeypatch.setenv("NO_COLOR", "1")
     lines = tables.table(("ID", "NAME"), [("short", "a very long name indeed")]).splitlines()

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from waterclock.api.client.jobs import Jobs
+from waterclock.api.client.operations import DeadLetters, Fleet
 from waterclock.api.client.runs import Runs
 from waterclock.api.client.wire import Wire
 from waterclock.api.errors import Unreachable
@@ -27,6 +28,8 @@ class Client:
         self.wire = wire
         self.jobs = Jobs(wire)
         self.runs = Runs(wire)
+        self.dead_letters = DeadLetters(wire)
+        self.fleet = Fleet(wire)
 
     @classmethod
     @asynccontextmanager

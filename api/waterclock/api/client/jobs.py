@@ -1,7 +1,8 @@
-"""`clock.jobs`: defining jobs and looking at them."""
+"""`clock.jobs`: defining jobs, changing them and looking at them."""
 
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec import UNSET
 from waterclock.api import decoding
 from waterclock.api.client.wire import Wire
 from waterclock.proto import answers, methods, queries
-from waterclock.proto.requests import JobRequest
+from waterclock.proto.requests import JobRequest, PreviewRequest
 
 _BATCH = 500
 
@@ -32,9 +33,10 @@ class Jobs:
         results: list[answers.BatchResult] = []
         lines = [msgspec.Raw(msgspec.json.encode(job)) for job in jobs]
         for start in range(0, len(lines), _BATCH):
-            chunk = await self._wire.call(
-                methods.JOBS_BATCH, queries.JobBatch(jobs=lines[start : start + _BATCH])
+            batch = queries.JobBatch(
+                jobs=lines[start : start + _BATCH], idempotency_key=secrets.token_hex(10)
             )
+            chunk = await self._wire.call(methods.JOBS_BATCH, batch)
             results += [msgspec.structs.replace(result, line=start + result.line) for result in chunk]
         return results
 
@@ -59,3 +61,45 @@ class Jobs:
             if page.next_cursor is None:
                 return
             page = await self.list(**{**filters, "cursor": page.next_cursor})
+
+    async def update(self, job_id: str, *, if_match: int | None = None, **fields: Any) -> answers.Job:
+        """Change what is said; None returns a field to its default. `if_match` is the version the edit is meant for."""
+        patch = {**fields, "job_id": job_id, "if_match": if_match}
+        return await self._wire.call(
+            methods.JOBS_UPDATE, decoding.convert(patch, queries.JobPatch, text=False)
+        )
+
+    async def pause(self, job_id: str, *, note: str = "", if_match: int | None = None) -> answers.Job:
+        request = queries.PauseJob(job_id=job_id, note=note, if_match=if_match)
+        return await self._wire.call(methods.JOBS_PAUSE, request)
+
+    async def resume(self, job_id: str, *, missed: bool = False, if_match: int | None = None) -> answers.Job:
+        """From now on; `missed` also takes what was missed, by the job's catch-up policy."""
+        request = queries.ResumeJob(job_id=job_id, missed=missed, if_match=if_match)
+        return await self._wire.call(methods.JOBS_RESUME, request)
+
+    async def cancel(self, job_id: str, *, note: str = "", if_match: int | None = None) -> answers.Job:
+        """For good; what runs is stopped."""
+        request = queries.CancelJob(job_id=job_id, note=note, if_match=if_match)
+        return await self._wire.call(methods.JOBS_CANCEL, request)
+
+    async def run_now(
+        self, job_id: str, *, parameters: Mapping[str, Any] | None = None, idempotency_key: str | None = None
+    ) -> answers.RunAccepted:
+        """Beside the schedule. Without a key one is drawn, so that a repeat after a lost answer is the same run."""
+        request = queries.RunNow(
+            job_id=job_id,
+            parameters=dict(parameters or {}),
+            idempotency_key=idempotency_key or secrets.token_hex(10),
+        )
+        return await self._wire.call(methods.JOBS_RUN_NOW, request)
+
+    async def next(self, job_id: str, n: int = 10, *, start: datetime | None = None) -> answers.Fires:
+        """When the job fires next."""
+        return await self._wire.call(methods.JOBS_NEXT, queries.NextQuery(job_id=job_id, n=n, start=start))
+
+    async def preview(self, *, n: int = 10, start: datetime | None = None, **schedule: Any) -> answers.Fires:
+        """When a schedule that nobody has yet would fire."""
+        fields = {**schedule, "n": n, **({} if start is None else {"from": start})}
+        request = decoding.convert(fields, PreviewRequest, text=False)
+        return await self._wire.call(methods.SCHEDULES_PREVIEW, request)

@@ -22,6 +22,16 @@ class Runs:
         query = decoding.convert({"job_id": job_id, **filters}, queries.RunsQuery, text=False)
         return await self._wire.call(methods.RUNS_LIST, query)
 
+    async def cancel(self, run_id: str, *, note: str = "", now: bool = False) -> answers.Run:
+        """Stop it: TERM, a grace, KILL; `now` leaves out the grace. Harmless when it has ended."""
+        return await self._wire.call(
+            methods.RUNS_CANCEL, queries.CancelRun(run_id=run_id, note=note, now=now)
+        )
+
+    async def retry(self, run_id: str) -> answers.Run:
+        """Try a run that ended badly again: same run, next attempt."""
+        return await self._wire.call(methods.RUNS_RETRY, queries.RetryRun(run_id=run_id))
+
     async def log(self, run_id: str, *, follow: bool = False) -> AsyncIterator[str]:
         """The run's output in pieces; `follow` stays until the run has ended, across broken connections."""
         offset, last = 0, False

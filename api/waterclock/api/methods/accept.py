@@ -7,8 +7,9 @@ from waterclock.api import definitions
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
 from waterclock.api.errors import Conflict, Refused, TooLarge, Unavailable
-from waterclock.api.intake import Entered, NewJob
+from waterclock.api.intake import Entered
 from waterclock.api.ledger import Definition
+from waterclock.api.letters import NewJob
 from waterclock.api.registry import handles
 from waterclock.api.views import next_run_at
 from waterclock.core.domain.definition.show import differences
@@ -41,12 +42,14 @@ async def create(app: Application, request: JobRequest, caller: Caller) -> JobAc
 async def batch(app: Application, request: JobBatch, caller: Caller) -> list[BatchResult]:
     if len(request.jobs) > MOST_IN_BATCH:
         raise TooLarge.because(f"{len(request.jobs)} jobs in one call; the most is {MOST_IN_BATCH}")
+    key = _batch_key(request, caller)
     results: list[BatchResult | None] = [None] * len(request.jobs)
     places: list[int] = []
     jobs: list[NewJob] = []
     for place, line in enumerate(request.jobs):
         try:
-            job = _new_job(app, bytes(line), caller)
+            cause = None if key is None else f"{key}/{place}"
+            job = _new_job(app, bytes(line), caller, cause)
             await _check(app, job)
         except Refused as refused:
             results[place] = _refused(place, refused)
@@ -55,17 +58,26 @@ async def batch(app: Application, request: JobBatch, caller: Caller) -> list[Bat
             jobs.append(job)
         if place % _BREATH == 0:
             await asyncio.sleep(0)
-    for place, job, entered in zip(places, jobs, await app.intake.create_many(jobs), strict=True):
+    entered_in_order = await app.intake.create_many(jobs, key)
+    for place, job, entered in zip(places, jobs, entered_in_order, strict=True):
         results[place] = await _result(app, place, job, entered, bytes(request.jobs[place]), caller)
     return [result for result in results if result is not None]
 
 
-def _new_job(app: Application, request: JobRequest | bytes, caller: Caller) -> NewJob:
-    spec = definitions.define(request, now_us(), app.settings, caller)
+def _batch_key(request: JobBatch, caller: Caller) -> str | None:
+    """The call's key within its namespace, as a short text: it becomes part of what is logged."""
+    return None if request.idempotency_key is None else keyed_id(caller.namespace, request.idempotency_key)
+
+
+def _new_job(
+    app: Application, request: JobRequest | bytes, caller: Caller, cause: str | None = None
+) -> NewJob:
+    now = now_us()
+    spec = definitions.define(request, now, app.settings, caller)
     job_id = definitions.chosen_id(request)
     if job_id is None and spec.idempotency_key is not None:
         job_id = keyed_id(spec.namespace, spec.idempotency_key)
-    return NewJob(spec=spec, job_id=job_id, actor=caller.actor, cause=secrets.token_hex(8))
+    return NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=cause or secrets.token_hex(8))
 
 
 async def _check(app: Application, job: NewJob) -> None:
@@ -137,12 +149,11 @@ def _refused(place: int, refused: Refused) -> BatchResult:
 
 
 def _accepted(job: NewJob, entered: Entered) -> JobAccepted:
-    now = now_us()
     return JobAccepted(
         job_id=entered.job_id,
         version=entered.version,
         status="SCHEDULED",
-        next_run_at=next_run_at(job.spec, "SCHEDULED", None, now, now),
+        next_run_at=next_run_at(job.spec, "SCHEDULED", None, job.at, job.at),
     )
 
 

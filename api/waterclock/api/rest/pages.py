@@ -8,6 +8,7 @@ from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 
 from waterclock.api.application import Application
+from waterclock.api.rest import openapi
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.reader import stream_state
 from waterclock.proto import names
@@ -31,7 +32,11 @@ def pages(app: Application) -> list[HTTPRouteHandler]:
             return _health(Health(status="unavailable", detail=f"the log cannot be reached: {error}"))
         return _health(Health(status="ok"))
 
-    return [healthz, readyz]
+    @get(["/openapi.json", "/v1/openapi.json"])
+    async def described() -> Response[bytes]:
+        return Response(openapi.document(), media_type="application/json")
+
+    return [healthz, readyz, described]
 
 
 def _health(health: Health) -> Response[Any]:
