@@ -2,7 +2,8 @@
 
 A request asks for so many messages within two seconds. The server says with a status message how many of them
 it did not deliver, so the number outstanding is always known. A break (reconnect, consumer gone, silence) ends
-the flow; its inbox dies with it, so that the server drops the requests it still knows.
+the flow; its inbox dies with it, so that the server drops the requests it still knows. Silence is also how the
+server tells that too many requests wait on the consumer already.
 """
 
 import asyncio
@@ -18,7 +19,6 @@ _EXPIRES = 2.0
 _HEARTBEAT = 0.5
 _SILENCE = 1.5
 _WATCH = 0.5
-_CROWDED = 0.1
 
 
 class Flow:
@@ -49,12 +49,12 @@ class Flow:
 
     async def open(self) -> None:
         self._inbox = self._client.new_inbox()
-        self._unsubscribe = await self._client.tap(f"{self._inbox}.>", self._receive)
+        self._unsubscribe = await self._client.tap(f"{self._inbox}.*", self._receive)
         self._timer = self._loop.call_later(_WATCH, self._watch)
 
     def request(self, messages: int) -> None:
         body = b'{"batch":%d,"expires":%d,"idle_heartbeat":%d}' % (messages, _EXPIRES * 1e9, _HEARTBEAT * 1e9)
-        reply = f"{self._inbox}.{messages}.{next(self._numbers)}".encode()
+        reply = f"{self._inbox}.{next(self._numbers)}".encode()
         try:
             self._client.send(b"PUB %b %b %d\r\n%b\r\n" % (self._subject, reply, len(body), body))
         except Disconnected:
@@ -79,20 +79,16 @@ class Flow:
             self.outstanding -= 1
             self._deliver(delivery_of(subject, reply, header, payload))
         elif not header.startswith(b"NATS/1.0 100"):
-            self._ended(subject, parse_headers(header))
+            self._ended(parse_headers(header))
 
-    def _ended(self, subject: bytes, status: dict[str, str]) -> None:
-        """A request is over before it got all it asked for."""
-        code, description = status.get("Status", ""), status.get("Description", "")
+    def _ended(self, status: dict[str, str]) -> None:
+        """A request is over before it got all it asked for: time is up, or the consumer is not there."""
         left = status.get("Nats-Pending-Messages")
-        if left is not None:
+        if left is None:
+            self.break_off(f"{status.get('Status')} {status.get('Description')}")
+        else:
             self.outstanding -= int(left)
             self._room()
-        elif description.startswith("Exceeded MaxWaiting"):
-            self.outstanding -= int(subject.split(b".")[-2])
-            self._loop.call_later(_CROWDED, self._room)
-        else:
-            self.break_off(f"{code} {description}".strip())
 
     def _watch(self) -> None:
         """Silence counts only when seen twice: after a stall of our own, what came meanwhile is yet to be read."""
