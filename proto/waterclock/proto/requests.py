@@ -36,7 +36,7 @@ Id = Annotated[str, Meta(pattern=ID_PATTERN)]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Time = Annotated[datetime, Meta(tz=True)]
 Seconds = Annotated[float, Meta(gt=0, le=_CENTURY)]
-SecondsOrNone = Annotated[float, Meta(ge=0, le=_CENTURY)]
+SecondsFromZero = Annotated[float, Meta(ge=0, le=_CENTURY)]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Bytes = Annotated[int, Meta(ge=1, le=2**53)]
 Retries = Annotated[int, Meta(ge=0, le=1_000)]
@@ -55,13 +55,13 @@ Duration = str | float
 
 class CatchUpRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     policy: CatchUpPolicy | UnsetType = UNSET
-    window_seconds: SecondsOrNone | UnsetType = UNSET
+    window_seconds: SecondsFromZero | UnsetType = UNSET
 
 
 class RetryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    initial_seconds: SecondsOrNone | UnsetType = UNSET
+    initial_seconds: SecondsFromZero | UnsetType = UNSET
     factor: Annotated[float, Meta(ge=1, le=1_000)] | UnsetType = UNSET
-    max_seconds: SecondsOrNone | UnsetType = UNSET
+    max_seconds: SecondsFromZero | UnsetType = UNSET
     jitter: bool | UnsetType = UNSET
     retry_on_timeout: bool | UnsetType = UNSET
     non_retryable_exit_codes: (
@@ -149,7 +149,7 @@ class ScheduleFields(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     timezone: Annotated[str, Meta(min_length=1, max_length=64)] | Unsaid = UNSET
     start_at: Time | Unsaid = UNSET
     end_at: Time | Unsaid = UNSET
-    jitter_seconds: SecondsOrNone | Unsaid = UNSET
+    jitter_seconds: SecondsFromZero | Unsaid = UNSET
     max_fires: Count | Unsaid = UNSET
     dst_gap: DstGap | Unsaid = UNSET
     dst_overlap: DstOverlap | Unsaid = UNSET

@@ -32,10 +32,7 @@ def explain(error: Exception, name: str, kind: Any) -> tuple[str, str]:
         return f"{path}.{field['field']}", "is required" if missing else "there is no such field"
     if enum := _ENUM.fullmatch(reason):
         choices = ", ".join(dict.fromkeys(_choices(kind)))
-        return (
-            path,
-            f"{enum['value']} is not one of {choices}" if choices else f"{enum['value']} is not a choice",
-        )
+        return path, f"{enum['value']} is not {f'one of {choices}' if choices else 'a choice'}"
     for fragment, words in _WORDS:
         if fragment in reason:
             return path, f"a key {words}" if at and at["key"] else words
@@ -51,4 +48,4 @@ def _choices(kind: Any) -> list[str]:
 
 def _plain(reason: str) -> str:
     text = reason.replace(" | null", "").replace("`", "")
-    return "e" + text[1:] if text.startswith("Expected ") else text[:1].lower() + text[1:]
+    return text[:1].lower() + text[1:]

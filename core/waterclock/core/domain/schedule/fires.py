@@ -1,7 +1,7 @@
 """All the fires of a schedule, in either direction from any instant."""
 
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from waterclock.core.domain.ids import fraction
 from waterclock.core.domain.instants import SECOND, instant_of
@@ -164,6 +164,8 @@ def _sources(schedule: Schedule, place: Zone, name: str) -> tuple[Source, ...]:
             return (Once(instant_of(schedule.schedule_time)),)
         case "IMMEDIATE" | "DEPENDENT":
             return ()
+        case _:
+            assert_never(schedule.schedule_type)
 
 
 def _tells_more(fire: Fire, best: Fire) -> bool:
