@@ -69,9 +69,12 @@ class OutputLog:
     def hear(self, data: bytes) -> None:
         self._add(self._masker.feed(data))
 
-    def lost(self, dropped: int) -> None:
-        """So much more was said, but not passed on."""
+    def finish(self, dropped: int = 0) -> None:
+        """Nothing more will be said; so much was, but not passed on. Once."""
+        self._add(self._masker.end())
         self._dropped += dropped
+        if self._dropped:
+            self._append(b"\n[output over the limit: %d bytes dropped]\n" % self._dropped)
 
     @property
     def is_full(self) -> bool:
@@ -89,16 +92,13 @@ class OutputLog:
         return text.strip()
 
     async def kept(self, end: Ending) -> Ending:
-        """The attempt is over: put its log into the store, and where it is into the ending's traces."""
+        """Put a finished log into the store, and where it is into the ending's traces."""
         try:
             return await self._kept(end)
         finally:
             self._outputs.close(self)
 
     async def _kept(self, end: Ending) -> Ending:
-        self._add(self._masker.end())
-        if self._dropped:
-            self._append(b"\n[output over the limit: %d bytes dropped]\n" % self._dropped)
         if not self.size:
             return end
         for pause in range(1, _TRIES + 1):

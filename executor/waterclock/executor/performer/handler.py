@@ -51,7 +51,10 @@ class HandlerPerformer:
             end = _failure(error)
         finally:
             running.uninterruptible()
-        return end if voice.log is None else await voice.log.kept(end)
+        if voice.log is None:
+            return end
+        voice.log.finish()
+        return await voice.log.kept(end)
 
 
 class _Voice:

@@ -70,6 +70,7 @@ class HttpPerformer:
             end = _no_answer(error, log)
         finally:
             running.uninterruptible()
+        log.finish()
         return await log.kept(end)
 
     async def _call(self, task: Http, attempt: Attempt, log: OutputLog) -> ending.Ending:
@@ -160,7 +161,9 @@ def _no_answer(error: Exception, log: OutputLog) -> ending.Ending:
     if refused is not None:
         return ending.Failed(reason=f"refused: {refused}", error="NotPublic", final=True)
     if isinstance(error, ValueError) and not isinstance(error, OSError):
-        return ending.Failed(reason=log.mask(str(error)), error=type(error).__name__, final=True)
+        return ending.Failed(
+            reason=log.mask(f"not to be called: {error}"), error=type(error).__name__, final=True
+        )
     said = str(error) or "no answer in time" if isinstance(error, TimeoutError) else str(error)
     return ending.Failed(reason=log.mask(f"{type(error).__name__}: {said}")[:500], error=type(error).__name__)
 

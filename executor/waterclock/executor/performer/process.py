@@ -80,7 +80,7 @@ class ProcessPerformer:
             running.uninterruptible()
         if isinstance(exited, CannotStart):
             return await log.kept(ending.Failed(reason=log.mask(str(exited))))
-        log.lost(exited.dropped)
+        log.finish(exited.dropped)
         return await log.kept(_ending(exited, running.cause, log))
 
     async def _end_of(self, process: Process) -> Exited | CannotStart:
