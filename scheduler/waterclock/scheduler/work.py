@@ -1,4 +1,8 @@
-"""The work message of an attempt, and its identity."""
+"""The work message of an attempt.
+
+It has no message id: its subject is its identity, and the queue holds one message a subject. Once that is acked, what
+is published again is marked `recovered`, and an executor asks before it runs it.
+"""
 
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.jetstream.publisher import Message
@@ -54,8 +58,4 @@ def _message(item: WorkItem) -> Message:
     spec = item.spec
     route = names.route_of(spec.queue, spec.task.handler if isinstance(spec.task, Handler) else None)
     subject = names.work_subject(route, spec.tier, names.band_of(spec.priority), item.run_id, item.queued)
-    return Message(
-        subject=subject,
-        data=encode(item),
-        headers={"Nats-Msg-Id": f"{item.run_id}/{item.queued}"},
-    )
+    return Message(subject=subject, data=encode(item))
