@@ -124,6 +124,11 @@ class Owner:
         info = await self.connection.api(f"CONSUMER.INFO.{names.WORK}.{consumer}")
         return int(info["delivered"]["consumer_seq"]) >= count
 
+    async def held(self) -> int:
+        """How many deliveries executors hold."""
+        listing = await self.connection.api(f"CONSUMER.LIST.{names.WORK}")
+        return sum(consumer["num_ack_pending"] for consumer in listing["consumers"])
+
     async def pid_of(self, executor_id: str) -> int:
         """From its heartbeat."""
         control = Bucket(self.connection, self.publisher, names.CONTROL)

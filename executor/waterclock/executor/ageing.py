@@ -38,9 +38,14 @@ class Band(Protocol):
 B = TypeVar("B", bound=Band)
 
 
+def young_priority(band: Band) -> int:
+    """Without its age."""
+    return band.priority - band.tiers_below * POINTS_PER_TIER
+
+
 def effective_priority(band: Band, now: Instant) -> float:
     overdue = 0 if band.oldest_due is None else max(0, now - band.oldest_due) / _SECOND
-    return band.priority + overdue * POINTS_PER_SECOND - band.tiers_below * POINTS_PER_TIER
+    return young_priority(band) + overdue * POINTS_PER_SECOND
 
 
 def choose(bands: Iterable[B], now: Instant) -> list[B]:

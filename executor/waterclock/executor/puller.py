@@ -24,7 +24,7 @@ from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.streams import ensure_work_consumers
 from waterclock.core.jetstream.work_queue import Acks, WorkQueue
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor.ageing import choose
+from waterclock.executor.ageing import choose, young_priority
 from waterclock.executor.slots import Slots
 from waterclock.executor.source import Source
 from waterclock.proto import names
@@ -34,8 +34,10 @@ from waterclock.proto.work import WorkItem
 _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 2.0
+_PEEK_SECONDS = 0.5
 _PROBE_SECONDS = 0.25
 _HINT_SECONDS = 0.25
+_PLENTY = 8
 _UNREADABLE_SECONDS = 30.0
 
 Take = Callable[[WorkItem, Delivery], None]
@@ -73,15 +75,17 @@ class Puller:
             self._connection, names.WORK, deliver=self._deliver, over=self._over
         ) as queue:
             self._queue = queue
-            looking = asyncio.create_task(self._look_now_and_then())
+            self._in_background(self._look_now_and_then())
+            self._in_background(self._watch_ages())
             self.wake()
             try:
                 yield queue
             finally:
                 self._stopped = True
-                for task in (looking, *self._tasks):
+                tasks = list(self._tasks)
+                for task in tasks:
                     task.cancel()
-                await asyncio.gather(looking, *self._tasks, return_exceptions=True)
+                await asyncio.gather(*tasks, return_exceptions=True)
                 for source in self._sources.values():
                     self._stop_listening(source)
 
@@ -104,18 +108,22 @@ class Puller:
         if self._stopped or free <= 0 or self._queue is None:
             return
         lively = [source for source in self._sources.values() if not source.quiet and not source.asked]
-        for source in choose(lively, now_us()) if len(lively) > 1 else lively:
-            free -= self._ask(source, free)
+        if len(lively) > 1:
+            lively = choose(lively, now_us())
+        highest = max(map(young_priority, lively), default=0)
+        for source in lively:
+            # What goes first only by its age is known to be one run; those behind it may be young.
+            most = free if young_priority(source) >= highest else 1
+            free -= self._ask(source, min(most, source.pending) or 1, free)
             if free <= 0:
                 return
 
-    def _ask(self, source: Source, free: int) -> int:
+    def _ask(self, source: Source, batch: int, free: int) -> int:
         assert self._queue is not None
-        batch = min(free, source.pending) or 1
         wait = 0.0
         if source.hinted:
             wait = _HINT_SECONDS
-        elif source.pending == 0 and source.end_listening is None and free > self._slots.total // 2:
+        elif source.is_warm and free >= _PLENTY:
             wait = _PROBE_SECONDS
         source.hinted = False
         source.asked = batch
@@ -136,7 +144,7 @@ class Puller:
             _log.error("unreadable work", extra={"subject": delivery.subject, "error": str(error)})
             self._acks.nak(delivery, _UNREADABLE_SECONDS)
             return
-        source.saw(item)
+        source.served(item)
         self._take(item, delivery)
 
     def _over(self, consumer: str, brought: int, missing: bool) -> None:
@@ -157,16 +165,22 @@ class Puller:
         """From now on its publications are heard; ask once more for what came before."""
         assert self._queue is not None
         if source.end_listening is None:
-            source.end_listening = await self._queue.listen(source.subject, lambda: self._hint(source))
+            source.end_listening = await self._queue.listen(
+                source.subject, lambda data: self._hint(source, data)
+            )
         source.quiet = False
         self.wake()
 
-    def _hint(self, source: Source) -> None:
+    def _hint(self, source: Source, data: bytes) -> None:
         if source.end_listening is None:
             return
         self._stop_listening(source)
         source.quiet = False
         source.hinted = True
+        try:
+            source.saw(decode_work(data))
+        except msgspec.DecodeError:
+            pass  # said when it is delivered
         self.wake()
 
     def _stop_listening(self, source: Source) -> None:
@@ -180,6 +194,25 @@ class Puller:
             for source in self._sources.values():
                 source.quiet = False
             self.wake()
+
+    async def _watch_ages(self) -> None:
+        """Where several sources want the same slots, know how long the first of each has waited."""
+        while True:
+            await asyncio.sleep(_PEEK_SECONDS)
+            wanting = [source for source in self._sources.values() if not source.quiet]
+            if len(wanting) > 1 and self._slots.free <= 0:
+                for source in wanting:
+                    if source.oldest_due is None:
+                        await self._peek(source)
+
+    async def _peek(self, source: Source) -> None:
+        assert self._queue is not None
+        try:
+            backlog = await self._queue.backlog(source.consumer, source.subject)
+            if backlog.oldest is not None:
+                source.saw(decode_work(backlog.oldest))
+        except (LogError, msgspec.DecodeError):
+            pass
 
     async def _ensure_consumers(self) -> None:
         routes = {(source.route, source.tier) for source in self._sources.values()}

@@ -1,10 +1,13 @@
 """One consumer of the work queue, as the puller sees it."""
 
+import time
 from collections.abc import Callable
 
 from waterclock.proto import names
 from waterclock.proto.events import Instant
 from waterclock.proto.work import WorkItem
+
+_WARM_SECONDS = 1.0
 
 
 class Source:
@@ -27,10 +30,20 @@ class Source:
         """Something was just published; it may not be stored yet."""
         self.end_listening: Callable[[], None] | None = None
 
+    @property
+    def is_warm(self) -> bool:
+        """Nothing more is there now, but something was a moment ago."""
+        return self.pending == 0 and time.monotonic() - self.last_served < _WARM_SECONDS
+
     def saw(self, item: WorkItem) -> None:
-        """The item is at the head of the line, or was when it was taken."""
+        """The item is at the head of the line."""
         self.priority = item.spec.priority
         self.oldest_due = item.due
+
+    def served(self, item: WorkItem) -> None:
+        """The item was at the head of the line. The next is probably like it, but how old it is is not known."""
+        self.priority = item.spec.priority
+        self.oldest_due = None
 
     def is_empty(self) -> None:
         self.pending = 0

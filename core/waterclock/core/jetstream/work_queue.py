@@ -107,9 +107,9 @@ class WorkQueue:
         subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{consumer}".encode()
         self._connection.nc.send_soon(b"PUB %b %b %d\r\n%b\r\n" % (subject, reply, len(body), body))
 
-    async def listen(self, subject: str, hint: Callable[[], None]) -> Callable[[], None]:
-        """Call `hint` for what is published to a subject of the queue. Returns the end."""
-        return await self._connection.nc.tap(subject, lambda *_: hint())
+    async def listen(self, subject: str, hint: Callable[[bytes], None]) -> Callable[[], None]:
+        """Call `hint` with what is published to a subject of the queue. Returns the end."""
+        return await self._connection.nc.tap(subject, lambda _s, _r, _h, data: hint(data))
 
     async def backlog(self, consumer: str, subject: str) -> Backlog:
         """How much waits, and what came first of it."""
