@@ -12,9 +12,11 @@ from waterclock.core.jetstream.reader import StreamState
 from waterclock.projector import job_fold
 from waterclock.projector.database import SCHEMA
 from waterclock.projector.guard import Seen
+from waterclock.projector.loading import load_jobs
 from waterclock.projector.partitions import TABLES, Weeks, weeks_in
 from waterclock.projector.statements import statement
 from waterclock.projector.store import Store
+from waterclock.projector.writes import states_of
 from waterclock.proto.events import Instant
 
 _CHUNK = 5000
@@ -62,10 +64,10 @@ async def carry_over(
     before = _NEVER if lost.after < 0 else lost.before
     told = [row["job_id"] for row in await database.fetch(statement("carry_facts"), before)]
     for start in range(0, len(told), _CHUNK):
-        heads = await store.load_jobs(told[start : start + _CHUNK])
+        heads = await load_jobs(database, told[start : start + _CHUNK])
         for head in heads.values():
             job_fold.settle(head)
-        await store.write_states(heads.values())
+        await store.write(states_of(heads.values()))
     if not lost.is_ordinary:
         await database.execute(statement("unlink_runs"), lost.after)
         await database.execute(statement("unlink_dead_letters"), lost.after)

@@ -14,6 +14,7 @@ from waterclock.projector import job_fold, run_fold
 from waterclock.projector.rows import AttemptRow, Definition, JobHead, RunRow
 from waterclock.proto.events import (
     JobEvent,
+    RunClosed,
     RunEvent,
     RunQueued,
     RunSkipped,
@@ -110,7 +111,7 @@ class Fold:
         if left is not None:
             changes.attempts.append(left)
         if row.status in TERMINAL:
-            if row.status in _DEAD:
+            if row.status in _DEAD and type(event) is not RunClosed:
                 changes.dead[run_id] = row
                 changes.revived.discard(run_id)
             self._run_ended(row, sequence)

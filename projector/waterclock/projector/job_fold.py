@@ -73,7 +73,8 @@ def run_ended(head: JobHead, scheduled: Instant, sequence: int) -> bool:
         head.ended_time is not None and head.ended_time >= scheduled
     ):
         return False
-    head.ended_time, head.ended_sequence = scheduled, sequence
+    head.ended_time = scheduled
+    head.ended_sequence = head.ended_sequence or sequence
     return True
 
 
@@ -81,7 +82,8 @@ def schedule_ended(head: JobHead, version: int, sequence: int) -> bool:
     """The owner found no further fire. Answers whether that is news."""
     if head.ended_version is not None and head.ended_version >= version:
         return False
-    head.ended_version, head.ended_sequence = version, sequence
+    head.ended_version = version
+    head.ended_sequence = head.ended_sequence or sequence
     return True
 
 

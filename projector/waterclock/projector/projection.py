@@ -1,16 +1,18 @@
-"""One pass: a batch of the log becomes rows, and the position moves, in one transaction."""
+"""A batch of the log becomes rows, and the position moves, in one transaction."""
 
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Sequence
 
+import asyncpg
 from msgspec import Struct
 
 from waterclock.core.domain.run import TERMINAL
 from waterclock.projector.feed import Batch
-from waterclock.projector.fold import Changes, Fold, Memory
+from waterclock.projector.fold import Fold, Memory
+from waterclock.projector.loading import load_jobs, load_runs
 from waterclock.projector.partitions import Weeks
-from waterclock.projector.positions import Positions
-from waterclock.projector.store import Store
+from waterclock.projector.positions import End, Positions
+from waterclock.projector.store import Move, Store
+from waterclock.projector.writes import Writes, writes_of
 from waterclock.proto.events import Instant, ScheduleEnded
 from waterclock.proto.names import job_of
 
@@ -18,77 +20,97 @@ _RUNS_KEPT = 100_000
 _JOBS_KEPT = 100_000
 
 
-class Pass(Struct, frozen=True):
+class Prepared(Struct, frozen=True, kw_only=True):
+    """A batch folded, and not yet written."""
+
     events: int
-    rows: int
+    writes: Writes
+    moves: Sequence[Move]
 
 
 class Projection:
-    """Remembers rows between passes. Memory is a shadow of the last commit: after any failure it is thrown away
-    with the projection, and the next one begins at the position that Postgres has."""
+    """Remembers rows between batches. Memory is a shadow of what was written: after any failure it is thrown away
+    with the projection, and the next one begins at the position that Postgres has.
 
-    def __init__(self, store: Store, weeks: Weeks, positions: Positions) -> None:
+    One batch may be prepared while the one before it is being written; so what a batch touched stays in memory
+    until the next but one.
+    """
+
+    def __init__(self, reader: asyncpg.Connection, store: Store, weeks: Weeks, positions: Positions) -> None:
+        self._reader = reader
         self._store = store
         self._weeks = weeks
         self.positions = positions
         self._memory = Memory()
+        self._last = Memory()
+        self._last_but_one: set[str] = set()
 
-    async def project(self, batch: Batch, now: Instant) -> Pass:
-        applied = await self._remember(batch)
-        fold = Fold(self._memory, applied)
+    async def prepare(self, batch: Batch) -> Prepared:
+        self._forget()
+        loaded = await self._remember(batch)
+        fold = Fold(self._memory, loaded)
         for jobs in batch.jobs:
             fold.job_events(jobs.events, jobs.sequence)
         for runs in batch.runs:
             fold.run_events(runs.events, runs.sequence)
         changes = fold.finish()
-        await self._weeks.ensure({row.created_at for row in changes.new_runs.values()}, now)
+        self._last_but_one = self._last.runs.keys() - changes.new_runs.keys() - changes.changed_runs.keys()
+        self._last = Memory(
+            runs={
+                **{run_id: self._memory.runs[run_id] for run_id in loaded},
+                **changes.new_runs,
+                **changes.changed_runs,
+            },
+            jobs={**changes.states, **{job_id: new.head for job_id, new in changes.new_jobs.items()}},
+        )
         moves = self.positions.moves(batch.ends)
-        await self._store.apply(changes, moves)
         self.positions.moved(moves)
-        self._forget(changes, applied)
-        return Pass(batch.events, len(changes.new_runs) + len(changes.changed_runs) + len(changes.states))
+        return Prepared(events=batch.events, writes=writes_of(changes), moves=moves)
+
+    async def write(self, prepared: Prepared, now: Instant) -> None:
+        await self._weeks.ensure(prepared.writes.born, now)
+        await self._store.write(prepared.writes, prepared.moves)
+
+    async def follow(self, ends: Sequence[End]) -> None:
+        """Move on past messages that are not for us."""
+        moves = self.positions.moves(ends)
+        await self._store.write(Writes(), moves)
+        self.positions.moved(moves)
 
     async def _remember(self, batch: Batch) -> dict[str, int]:
         """Load the rows the batch is about, unless they are in memory.
 
-        Answers up to which sequence the rows of runs have been folded: further than the batch if they were
+        Answers up to which sequence the rows that were loaded are folded: further than the batch, if they were
         carried over by a rebuild.
         """
-        run_ids = {
-            event.run_id
-            for message in batch.runs
-            for event in message.events
-            if type(event) is not ScheduleEnded
-        }
         job_ids = {event.job_id for message in batch.jobs for event in message.events}
-        ended = {
-            event.run_id for message in batch.runs for event in message.events if type(event) is ScheduleEnded
-        }
+        run_ids: set[str] = set()
+        for message in batch.runs:
+            for event in message.events:
+                (job_ids if type(event) is ScheduleEnded else run_ids).add(event.run_id)
         for run_id in run_ids:
             job_id = job_of(run_id)
             job_ids.add(job_id)
             if "~" in job_id:
                 job_ids.add(job_id.partition("~")[0])
         memory = self._memory
-        job_ids |= ended
         job_ids -= memory.jobs.keys()
         run_ids -= memory.runs.keys()
         if job_ids:
-            memory.jobs.update(await self._store.load_jobs(job_ids))
+            memory.jobs.update(await load_jobs(self._reader, job_ids))
         if not run_ids:
             return {}
-        rows = await self._store.load_runs(run_ids, batch.runs[-1].stored_at)
+        rows = await load_runs(self._reader, run_ids, batch.runs[-1].stored_at)
         memory.runs.update(rows)
         return {run_id: row.last_sequence for run_id, row in rows.items()}
 
-    def _forget(self, changes: Changes, loaded: Iterable[str]) -> None:
-        """Runs that ended are rarely heard of again; beyond a limit, what is needed can be loaded."""
-        memory = self._memory
-        runs = memory.runs
-        for run_id in chain(changes.new_runs, changes.changed_runs, loaded):
+    def _forget(self) -> None:
+        """Runs that ended are rarely heard of again; beyond a limit, everything that can be loaded."""
+        runs = self._memory.runs
+        for run_id in self._last_but_one:
             if run_id in runs and runs[run_id].status in TERMINAL:
                 del runs[run_id]
         if len(runs) > _RUNS_KEPT:
-            runs.clear()
-        if len(memory.jobs) > _JOBS_KEPT:
-            memory.jobs.clear()
+            self._memory.runs = dict(self._last.runs)
+        if len(self._memory.jobs) > _JOBS_KEPT:
+            self._memory.jobs = dict(self._last.jobs)

@@ -4,6 +4,7 @@ The live tables are read and written all the while. Only for the last moment the
 new tables have come as far as the live ones; then the two schemas change names in one transaction.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.carry_over import Carried, Gone, carry_over, gone
+from waterclock.projector.cycles import rarely_searched
 from waterclock.projector.database import SCHEMA, connect
 from waterclock.projector.feed import Feed
 from waterclock.projector.guard import Seen, caught_up
@@ -64,6 +66,7 @@ async def rebuild(settings: Settings, progress: Callable[[RebuildProgress], None
     name = instance_id("rebuild")
     async with Connection.open(settings.nats_url, name=name) as log:
         database = await connect(settings.database_url, name=name, schema=NEXT)
+        reader = await connect(settings.database_url, name=name, schema=NEXT)
         try:
             async with _alone(database):
                 await migrate(database, SCHEMA)
@@ -71,9 +74,12 @@ async def rebuild(settings: Settings, progress: Callable[[RebuildProgress], None
                 await drop(database, NEXT)
                 await drop(database, OLD)
                 await migrate(database, NEXT)
-                return await _Rebuild(log, database, settings, name, progress).run(settings.database_url)
+                work = _Rebuild(log, database, reader, settings, name, progress)
+                with rarely_searched():
+                    return await work.run(settings.database_url)
         finally:
             database.terminate()
+            reader.terminate()
 
 
 @asynccontextmanager
@@ -92,6 +98,7 @@ class _Rebuild:
         self,
         log: Connection,
         database: asyncpg.Connection,
+        reader: asyncpg.Connection,
         settings: Settings,
         name: str,
         progress: Callable[[RebuildProgress], None],
@@ -104,9 +111,11 @@ class _Rebuild:
         self._positions = Positions(
             {(stream, partition): 0 for stream in STREAMS for partition in range(settings.partitions)}
         )
+        self._reader = reader
         self._store = Store(database, name)
         self._weeks = Weeks(database)
-        self._projection = Projection(self._store, self._weeks, self._positions)
+        self._projection = Projection(reader, self._store, self._weeks, self._positions)
+        self._writing: asyncio.Task[None] | None = None
         self._began = time.monotonic()
         self._stage: Stage = "definitions"
         self._events = 0
@@ -121,7 +130,7 @@ class _Rebuild:
         self._enter("history")
         carried = await carry_over(self._database, self._store, self._weeks, lost, now_us())
         # What was carried over is not in the memory of the projection that folded the definitions.
-        self._projection = Projection(self._store, self._weeks, self._positions)
+        self._projection = Projection(self._reader, self._store, self._weeks, self._positions)
         self._enter("runs")
         async with Feed.open(self._log, self._positions) as feed:
             await self._fold(feed, *STREAMS)
@@ -179,6 +188,7 @@ class _Rebuild:
         while any(self._positions.start(stream) < self._ends[stream] for stream in streams):
             if await feed.some(1.0):
                 await self._fold_once(feed)
+        await self._written()
         self._folding += time.monotonic() - began
 
     async def _reach(self, feed: Feed, targets: dict[tuple[str, int], int]) -> None:
@@ -186,14 +196,22 @@ class _Rebuild:
             if await feed.some(0.1):
                 await self._fold_once(feed)
             else:
-                moves = self._positions.moves(await caught_up(self._log, self._positions))
-                await self._store.follow(moves)
-                self._positions.moved(moves)
+                await self._written()
+                await self._projection.follow(await caught_up(self._log, self._positions))
+        await self._written()
 
     async def _fold_once(self, feed: Feed) -> None:
-        done = await self._projection.project(feed.take(_EVENTS), now_us())
-        self._events += done.events
+        """Prepare a batch while the one before it is written: Postgres and we each have a processor busy."""
+        prepared = await self._projection.prepare(feed.take(_EVENTS))
+        await self._written()
+        self._writing = asyncio.create_task(self._projection.write(prepared, now_us()))
+        self._events += prepared.events
         self._report()
+
+    async def _written(self) -> None:
+        if self._writing is not None:
+            await self._writing
+            self._writing = None
 
     def _enter(self, stage: Stage) -> None:
         self._stage = stage

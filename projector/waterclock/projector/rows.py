@@ -47,6 +47,7 @@ class RunRow(Struct, kw_only=True, gc=False):
     first_sequence: int
     last_sequence: int
     created_at: Instant
+    parameters: bytes | None = None
 
 
 class AttemptRow(Struct, frozen=True, gc=False):

@@ -8,19 +8,26 @@ from typing import assert_never
 
 from waterclock.core.domain.instants import rfc3339
 from waterclock.core.domain.run import RunStatus, is_stale, transition
+from waterclock.projector import workflow_fold
 from waterclock.projector.rows import AttemptRow, RunRow
 from waterclock.projector.values import clean, json_value, scheduled_in
 from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
     BackfillSteered,
+    NodeCleared,
+    NodeMarked,
     Outcome,
     OutcomeRejected,
+    RerunRequested,
     RunCancelled,
     RunCancelRequested,
+    RunClosed,
     RunEvent,
     RunFailed,
     RunLost,
+    RunOpened,
+    RunProgressed,
     RunQueued,
     RunRequested,
     RunRetryRequested,
@@ -35,7 +42,6 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
-from waterclock.proto.names import job_of
 
 
 def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, AttemptRow | None] | None:
@@ -51,21 +57,31 @@ def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, Attem
     attempt = 0
     due = scheduled = created = event.at
     match event:
-        case RunQueued() | RunWaiting():
+        case RunQueued() | RunWaiting() | RunOpened():
             scheduled, due, version, trigger = event.scheduled, event.due, event.version, event.trigger
             parent, epoch = event.parent, event.epoch
+        case RerunRequested():
+            scheduled = due = event.scheduled
+            version, epoch, trigger = event.version, event.epoch, "now"
+        case NodeMarked():
+            scheduled = due = event.scheduled
+            version, parent, epoch, trigger = event.version, event.parent, event.epoch, "workflow"
+        case RunProgressed() | RunClosed():
+            before = "RUNNING"
+            scheduled = due = scheduled_in(event.run_id) or event.at
         case RunRequested():
             scheduled = event.at if event.scheduled is None else event.scheduled
             version, trigger = event.version, event.trigger
         case RunSkipped():
             scheduled, due, version = event.scheduled, event.due, event.version
             parent, epoch = event.parent, event.epoch
+            trigger = "schedule" if parent is None else "workflow"
         case RunsMissed():
             scheduled = due = event.scheduled
             version = event.version
         case RunCancelled():
             scheduled = due = event.scheduled or scheduled_in(event.run_id) or event.at
-            version, attempt = event.version, event.attempt
+            version, attempt, parent, epoch = event.version, event.attempt, event.parent, event.epoch
         case RunRetryRequested():
             scheduled, version, attempt, trigger = event.scheduled, event.version, event.attempt, "now"
             parent, epoch = event.parent, event.epoch
@@ -78,7 +94,7 @@ def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, Attem
             scheduled = due = scheduled_in(event.run_id) or created
         case RunCancelRequested() | OutcomeRejected() | ScheduleEnded():
             return None
-        case SkipRequested() | BackfillRequested() | BackfillSteered() | BackfillEnded():
+        case SkipRequested() | BackfillRequested() | BackfillSteered() | BackfillEnded() | NodeCleared():
             return None
         case _:
             assert_never(event)
@@ -87,7 +103,7 @@ def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, Attem
         return None
     row = RunRow(
         run_id=event.run_id,
-        job_id=job_of(event.run_id),
+        job_id=workflow_fold.job_in_rows(event.run_id, trigger),
         namespace=namespace,
         workflow_run_id=parent,
         epoch=epoch,
@@ -126,6 +142,8 @@ def _is_repeated(row: RunRow, event: RunEvent) -> bool:
     match event:
         case RunQueued():
             return event.attempt < row.attempt_number or event.at == row.queued_time
+        case RunOpened():
+            return event.at == row.start_time
         case RunRetryRequested():
             return event.attempt < row.attempt_number
         case RunLost():
@@ -201,6 +219,8 @@ def _write(row: RunRow, event: RunEvent) -> AttemptRow | None:
             _new_try(row)
             row.reason, row.due_time = _asked("redrive requested", event.actor, ""), event.at
             return left
+        case RunOpened() | RunProgressed() | RunClosed() | RerunRequested() | NodeCleared() | NodeMarked():
+            workflow_fold.write(row, event)
         case OutcomeRejected() | ScheduleEnded():
             pass
         case SkipRequested() | BackfillRequested() | BackfillSteered() | BackfillEnded():

@@ -37,11 +37,10 @@ _log = logging.getLogger(__name__)
 
 
 class Session:
-    def __init__(self, log: Connection, feed: Feed, projection: Projection, store: Store) -> None:
+    def __init__(self, log: Connection, feed: Feed, projection: Projection) -> None:
         self._log = log
         self._feed = feed
         self._projection = projection
-        self._store = store
         self._last = 0.0
         self._gap = 0.0
 
@@ -59,7 +58,7 @@ class Session:
             store = Store(database, instance)
             await store.open()
             async with Feed.open(log, positions) as feed:
-                yield cls(log, feed, Projection(store, weeks, positions), store)
+                yield cls(log, feed, Projection(database, store, weeks, positions))
         finally:
             database.terminate()
 
@@ -76,15 +75,13 @@ class Session:
         loop = asyncio.get_running_loop()
         await self._feed.filled(_EVENTS, self._last + self._gap - loop.time())
         self._last = loop.time()
-        done = await self._projection.project(self._feed.take(_EVENTS), now_us())
-        self._gap = _BUSY_GAP if done.events >= _BUSY else _CALM_GAP
+        prepared = await self._projection.prepare(self._feed.take(_EVENTS))
+        await self._projection.write(prepared, now_us())
+        self._gap = _BUSY_GAP if prepared.events >= _BUSY else _CALM_GAP
 
     async def _follow(self) -> None:
         """Nothing came for a while: keep up with a log that goes on with other things than ours."""
-        positions = self._projection.positions
-        moves = positions.moves(await caught_up(self._log, positions))
-        await self._store.follow(moves)
-        positions.moved(moves)
+        await self._projection.follow(await caught_up(self._log, self._projection.positions))
 
 
 async def _positions(database: asyncpg.Connection, log: Connection, partitions: frozenset[int]) -> Positions:

@@ -25,7 +25,7 @@ SELECT d.job_id, d.namespace, d.name, d.version, d.armed_version, d.effective_fr
   JOIN job_state s USING (job_id)
  WHERE d.job_id = ANY($1::text[]);
 
--- name: upsert_runs
+-- name: merge_job_runs
 -- Write rows of runs that are there already.
 INSERT INTO job_runs
 SELECT * FROM staged_job_runs
@@ -38,15 +38,15 @@ SELECT * FROM staged_job_runs
        error_message = excluded.error_message, output = excluded.output, log_url = excluded.log_url,
        cpu_seconds = excluded.cpu_seconds, memory_bytes = excluded.memory_bytes,
        fencing_token = excluded.fencing_token, queue = excluded.queue, tier = excluded.tier,
-       priority = excluded.priority, last_sequence = excluded.last_sequence;
+       priority = excluded.priority, last_sequence = excluded.last_sequence, parameters = excluded.parameters;
 
--- name: insert_attempts
+-- name: merge_earlier_attempts
 -- Remember attempts that their runs have left.
 INSERT INTO earlier_attempts
 SELECT * FROM staged_earlier_attempts
     ON CONFLICT DO NOTHING;
 
--- name: upsert_dead_letters
+-- name: merge_dead_letters
 -- Runs that are out of attempts.
 INSERT INTO dead_letters
 SELECT * FROM staged_dead_letters
@@ -60,7 +60,7 @@ SELECT * FROM staged_dead_letters
 -- Runs that go on after all.
 DELETE FROM dead_letters WHERE run_id = ANY($1::text[]);
 
--- name: upsert_jobs
+-- name: merge_job_definitions
 -- Write definitions of jobs that are there already.
 INSERT INTO job_definitions
 SELECT * FROM staged_job_definitions
@@ -70,7 +70,7 @@ SELECT * FROM staged_job_definitions
        created_at = excluded.created_at, updated_at = excluded.updated_at, note = excluded.note,
        labels = excluded.labels, spec = excluded.spec, payload = excluded.payload;
 
--- name: upsert_states
+-- name: merge_job_state
 -- What became of jobs that are there already.
 INSERT INTO job_state
 SELECT * FROM staged_job_state

@@ -70,7 +70,7 @@ COMMENT ON COLUMN job_state.last_fire_at IS 'The newest scheduled time that was 
 COMMENT ON COLUMN job_state.fire_sequence IS 'Sequence in the stream RUNS of the event that decided it.';
 COMMENT ON COLUMN job_state.ended_version IS 'The newest version whose schedule was reported to have no further fire.';
 COMMENT ON COLUMN job_state.ended_time IS 'The newest scheduled time of a one-shot whose run has ended.';
-COMMENT ON COLUMN job_state.ended_sequence IS 'Sequence in the stream RUNS of the event that told either.';
+COMMENT ON COLUMN job_state.ended_sequence IS 'Sequence in the stream RUNS of the event that was the first to tell of an end.';
 COMMENT ON COLUMN job_state.created_at IS 'When the job was created.';
 
 -- --- runs ---------------------------------------------------------------------------------------------------
