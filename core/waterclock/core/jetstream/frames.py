@@ -39,7 +39,7 @@ class FrameWriter:
     """`writer` names this process incarnation: it is how an owner knows its own frames when they come back."""
 
     def __init__(
-        self, publisher: Publisher, *, writer: str, linger: float = 0.010, max_unacknowledged: int = 20_000
+        self, publisher: Publisher, *, writer: str, linger: float = 0.020, max_unacknowledged: int = 20_000
     ) -> None:
         self.unacknowledged = 0
         self._publisher = publisher
