@@ -106,6 +106,10 @@ class RunQueued(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     parent: str | None = None
     """The workflow or fan-out run this one is part of."""
     epoch: int | None = None
+    output_kept: bool = False
+    """Another node reads this one's output."""
+    item: Any = None
+    """A member's item, where it is read from a file: a retry need not read the file again."""
 
 
 class RunWaiting(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="waiting"):
@@ -130,6 +134,8 @@ class RunSkipped(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc
     """The run that stood in the way."""
     parent: str | None = None
     epoch: int | None = None
+    blocked: bool = False
+    """A node that did not run because one before it failed: for those after it that is a failure, too."""
 
 
 class RunsMissed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="missed"):
@@ -204,6 +210,8 @@ class RunCancelled(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, 
     version: int | None = None
     scheduled: Instant | None = None
     fencing_token: int | None = None
+    parent: str | None = None
+    epoch: int | None = None
 
 
 class RunLost(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="lost"):
@@ -286,6 +294,94 @@ class BackfillEnded(
     """Fires not run because the backfill was cancelled."""
 
 
+class RunOpened(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="opened"):
+    """The run has parts instead of work of its own: nodes of a workflow, or members of a fan-out. It is RUNNING
+    until they have ended."""
+
+    version: int
+    scheduled: Instant
+    due: Instant
+    kind: Literal["wave", "fan_out"]
+    again: bool = False
+    """The run was there before, waiting. Void if it has ended meanwhile."""
+    trigger: Trigger = "schedule"
+    attempt: int = 1
+    fire: int | None = None
+    pause_after: int | None = None
+    parent: str | None = None
+    epoch: int | None = None
+    """Which wave of the workflow this is, or is part of."""
+    parameters: Any = None
+    total: int | None = None
+    """Members of a fan-out; None until they are counted."""
+    output_kept: bool = False
+
+
+class RunProgressed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="progressed"):
+    """How far a fan-out is; now and then, and once when its members are counted."""
+
+    total: int
+    done: int = 0
+    failed: int = 0
+
+
+class RunClosed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="closed"):
+    """All parts of the run have ended."""
+
+    succeeded: bool
+    reason: str = ""
+    output: Any = None
+
+
+class NodeStands(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a node ended, where a re-run takes it as it is."""
+
+    outcome: Literal["success", "failed", "skipped", "blocked"]
+    output: Any = None
+
+
+class RerunRequested(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="rerun_requested"
+):
+    """Run nodes of a wave that has ended again, under the same ids.
+
+    The owner has forgotten a wave that ended, so the request says which nodes stand and how they ended.
+    """
+
+    version: int
+    scheduled: Instant
+    epoch: int | None = None
+    parameters: Any = None
+    nodes: dict[str, NodeStands] = {}
+    cleared: dict[str, int] = {}
+    """Nodes to run again, each with the number of its last attempt."""
+    actor: str = ""
+    cause: str = ""
+    note: str = ""
+
+
+class NodeCleared(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="node_cleared"):
+    """The node had ended and will be decided again."""
+
+    reason: str = ""
+    parent: str | None = None
+
+
+class NodeMarked(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="node_marked"):
+    """Somebody says how a node ended, whatever it does."""
+
+    version: int
+    scheduled: Instant
+    succeeded: bool
+    """Else it counts as skipped."""
+    parent: str
+    epoch: int | None = None
+    output: Any = None
+    actor: str = ""
+    cause: str = ""
+    note: str = ""
+
+
 class OutcomeRejected(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="rejected"):
     """An outcome that came with an old fencing token: kept as evidence, changes nothing."""
 
@@ -325,6 +421,12 @@ RunEvent = (
     | BackfillRequested
     | BackfillSteered
     | BackfillEnded
+    | RunOpened
+    | RunProgressed
+    | RunClosed
+    | RerunRequested
+    | NodeCleared
+    | NodeMarked
     | OutcomeRejected
     | ScheduleEnded
 )

@@ -6,12 +6,18 @@ from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
     BackfillSteered,
+    NodeCleared,
+    NodeMarked,
     OutcomeRejected,
+    RerunRequested,
     RunCancelled,
     RunCancelRequested,
+    RunClosed,
     RunEvent,
     RunFailed,
     RunLost,
+    RunOpened,
+    RunProgressed,
     RunQueued,
     RunRequested,
     RunRetryRequested,
@@ -55,7 +61,12 @@ _ATTEMPT_ENDS: dict[type, RunStatus | tuple[RunStatus, RunStatus]] = {
     RunLost: ("FAILED", "QUEUED"),
     RunsMissed: "MISSED",
 }
-_REVIVED: dict[type, RunStatus | tuple[RunStatus, RunStatus]] = {RunRetryRequested: "WAITING"}
+_BY_HAND: dict[type, RunStatus | tuple[RunStatus, RunStatus]] = {NodeMarked: ("SKIPPED", "SUCCESS")}
+_RERUN: dict[type, RunStatus | tuple[RunStatus, RunStatus]] = {
+    RerunRequested: "WAITING",
+    NodeCleared: "WAITING",
+}
+_REVIVED: dict[type, RunStatus | tuple[RunStatus, RunStatus]] = {RunRetryRequested: "WAITING", **_RERUN}
 
 TRANSITIONS: dict[RunStatus | None, dict[type, RunStatus | tuple[RunStatus, RunStatus]]] = {
     None: {
@@ -66,6 +77,9 @@ TRANSITIONS: dict[RunStatus | None, dict[type, RunStatus | tuple[RunStatus, RunS
         RunsMissed: "MISSED",
         RunCancelled: "CANCELLED",
         RunRetryRequested: "WAITING",
+        RunOpened: "RUNNING",
+        RerunRequested: "WAITING",
+        **_BY_HAND,
     },
     "WAITING": {
         RunWaiting: "WAITING",
@@ -76,31 +90,38 @@ TRANSITIONS: dict[RunStatus | None, dict[type, RunStatus | tuple[RunStatus, RunS
         RunCancelRequested: "WAITING",
         RunFailed: "FAILED",
         RunSucceeded: "SUCCESS",
+        RunOpened: "RUNNING",
+        **_BY_HAND,
     },
     "QUEUED": {
         **_ATTEMPT_ENDS,
+        **_BY_HAND,
         RunStarted: "RUNNING",
         RunCancelRequested: "QUEUED",
     },
     "RUNNING": {
         **_ATTEMPT_ENDS,
+        **_BY_HAND,
         RunStarted: "RUNNING",
         RunCancelRequested: "RUNNING",
+        RunProgressed: "RUNNING",
+        RunClosed: ("FAILED", "SUCCESS"),
     },
     "RETRYING": {
+        **_BY_HAND,
         RunQueued: "QUEUED",
         RunCancelled: "CANCELLED",
         RunCancelRequested: "RETRYING",
         RunsMissed: "MISSED",
     },
-    "SUCCESS": {},
+    "SUCCESS": _RERUN,
     "FAILED": _REVIVED,
     "TIMED_OUT": _REVIVED,
     "CANCELLED": _REVIVED,
     "SKIPPED": _REVIVED,
     "MISSED": _REVIVED,
 }
-"""(state, event) -> state. A pair of states: the run ends in the first, or goes on in the second."""
+"""(state, event) -> state. Of a pair, the event itself says which: see `second_target`."""
 
 EVIDENCE = (
     OutcomeRejected,
@@ -113,12 +134,14 @@ EVIDENCE = (
 """Events that never change a run."""
 
 
-def goes_on(event: RunEvent) -> bool:
-    """Whether an event with two possible targets takes the second."""
+def second_target(event: RunEvent) -> bool:
+    """Whether an event with two possible targets takes the second: the run goes on, or the better end."""
     if isinstance(event, RunFailed | RunTimedOut):
         return event.retry_at is not None
     if isinstance(event, RunLost):
         return not event.dead
+    if isinstance(event, RunClosed | NodeMarked):
+        return event.succeeded
     return False
 
 
@@ -126,7 +149,7 @@ def transition(status: RunStatus | None, event: RunEvent) -> RunStatus | None:
     """The state after an event, or None where the table has no such step: the event is stale and changes nothing."""
     target = TRANSITIONS[status].get(type(event))
     if isinstance(target, tuple):
-        return target[1] if goes_on(event) else target[0]
+        return target[1] if second_target(event) else target[0]
     return target
 
 
