@@ -1,7 +1,7 @@
 """What every handler has at hand. Opened once, by the composition root in `service`."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from waterclock.api.freshness import Freshness
@@ -10,13 +10,14 @@ from waterclock.api.intake import Intake
 from waterclock.api.ledger import Ledger
 from waterclock.api.readmodels.pool import Pool
 from waterclock.api.requests import Requests
+from waterclock.api.shelf import Shelf
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.settings import Settings
-from waterclock.core.store.embedded import EmbeddedStore
+from waterclock.core.store.opening import open_store
 from waterclock.core.store.store import Store
 from waterclock.proto import names
 
@@ -35,6 +36,7 @@ class Application:
     """The read models."""
     freshness: Freshness
     control: Bucket
+    shelf: Shelf
     logs: Store
 
     def partition_of(self, job_or_run_id: str) -> int:
@@ -46,12 +48,16 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
     if settings.nats_url is None:
         raise ValueError("settings without nats_url: resolve them first")
     instance = instance_id("api")
-    async with (
-        Connection.open(settings.nats_url, name=instance) as connection,
-        Pool.open(settings.database_url) as pool,
-    ):
+    async with AsyncExitStack() as scope:
+        connection = await scope.enter_async_context(Connection.open(settings.nats_url, name=instance))
+        pool = await scope.enter_async_context(Pool.open(settings.database_url))
         await ensure_streams(connection, Layout(partitions=settings.partitions, replicas=settings.replicas))
         publisher = Publisher(connection)
+        artifacts, logs = [
+            await scope.enter_async_context(open_store(settings, connection, publisher, kind))
+            for kind in (names.ARTIFACTS, names.LOGS)
+        ]
+        control = Bucket(connection, publisher, names.CONTROL)
         freshness = Freshness(connection, pool)
         yield Application(
             settings=settings,
@@ -64,6 +70,7 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
             requests=Requests(publisher, instance),
             pool=pool,
             freshness=freshness,
-            control=Bucket(connection, publisher, names.CONTROL),
-            logs=EmbeddedStore(connection, publisher, names.LOGS),
+            control=control,
+            shelf=Shelf(artifacts, control),
+            logs=logs,
         )

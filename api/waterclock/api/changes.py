@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from waterclock.api.namespaces import namespace_of
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.job import evolve
 from waterclock.core.domain.run import RunStatus, transition
@@ -20,6 +21,7 @@ _BEFORE: tuple[RunStatus | None, ...] = ("RUNNING", "QUEUED", None, "RETRYING", 
 class Selection(Struct, frozen=True, kw_only=True):
     """Which changes somebody wants."""
 
+    namespace: str
     job: str | None = None
     run: str | None = None
     types: frozenset[str] = frozenset()
@@ -27,6 +29,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     """The job fires only once: the end of its run is the end of what can be watched."""
 
     def wants(self, change: Change) -> bool:
+        if namespace_of(change.job_id) != self.namespace:
+            return False
         if self.job is not None and change.job_id != self.job:
             return False
         if self.run is not None and change.run_id != self.run:
@@ -46,7 +50,7 @@ def changes_of_job_frame(data: bytes) -> Iterator[Change]:
 
 def changes_of_run_frame(data: bytes) -> Iterator[Change]:
     for event in decode_frame(data).events:
-        yield _run_change(event)
+        yield changes_of_run(event)
 
 
 def status_after(event: RunEvent) -> RunStatus | None:
@@ -69,7 +73,7 @@ def _job_change(event: JobEvent) -> Change:
     )
 
 
-def _run_change(event: RunEvent) -> Change:
+def changes_of_run(event: RunEvent) -> Change:
     ended = isinstance(event, ScheduleEnded)
     return Change(
         position="",

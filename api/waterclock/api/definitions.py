@@ -1,11 +1,12 @@
 """Definitions as users send them, made into what the log stores."""
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from waterclock.api.caller import Caller
 from waterclock.api.errors import Forbidden, Invalid, Malformed, Refused, TooLarge
 from waterclock.api.ledger import Ledger
+from waterclock.api.namespaces import DEFAULT, scoped, unscoped
 from waterclock.core.domain.definition import parse
 from waterclock.core.domain.definition.errors import InvalidDefinition
 from waterclock.core.domain.definition.graph import find_cycle, spell
@@ -28,7 +29,6 @@ class _Chosen(Struct, frozen=True):
     workflow_id: str | None = None
 
 
-_DEFAULT = "default"
 _KINDS: dict[str, type[Refused]] = {"malformed": Malformed, "too_large": TooLarge, "invalid": Invalid}
 
 
@@ -41,7 +41,9 @@ def define(body: bytes | JobRequest, now: int, settings: Settings, caller: Calle
             spec = parse.define(body, now, _limits(settings))
     except InvalidDefinition as error:
         raise refusal(error) from None
-    return _weighed(msgspec.structs.replace(spec, namespace=_namespace(spec, caller)))
+    namespace = _namespace(spec, caller)
+    dependencies = tuple(scoped(namespace, job_id) for job_id in spec.dependencies)
+    return _weighed(structs.replace(spec, namespace=namespace, dependencies=dependencies))
 
 
 def chosen_id(request: bytes | JobRequest) -> str | None:
@@ -55,8 +57,14 @@ def chosen_id(request: bytes | JobRequest) -> str | None:
 
 def edited(spec: JobSpec, patch: JobPatch, now: int, settings: Settings) -> JobSpec:
     """The definition after an edit."""
+    namespace = spec.namespace
+    plain = structs.replace(
+        spec, dependencies=tuple(unscoped(namespace, job_id) for job_id in spec.dependencies)
+    )
     try:
-        return _weighed(parse.amend(spec, _changes(patch), now, _limits(settings)))
+        amended = parse.amend(plain, _changes(patch), now, _limits(settings))
+        dependencies = tuple(scoped(namespace, job_id) for job_id in amended.dependencies)
+        return _weighed(structs.replace(amended, dependencies=dependencies))
     except InvalidDefinition as error:
         raise refusal(error) from None
 
@@ -90,13 +98,13 @@ def refusal(error: InvalidDefinition) -> Refused:
 
 
 def _changes(patch: JobPatch) -> JobRequest:
-    """An edit without what says of which job and version."""
+    """An edit without what says of which job and version. Its dependencies are as the user knows them."""
     said = {name: getattr(patch, name) for name in JobRequest.__struct_fields__ if name != "job_id"}
     return JobRequest(**said)
 
 
 def _namespace(spec: JobSpec, caller: Caller) -> str:
-    if spec.namespace in (_DEFAULT, caller.namespace):
+    if spec.namespace in (DEFAULT, caller.namespace):
         return caller.namespace
     if not caller.may("admin"):
         raise Forbidden.field("namespace", f"your token is for {caller.namespace}")

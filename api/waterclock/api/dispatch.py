@@ -9,8 +9,10 @@ from msgspec import Struct
 from waterclock.api.caller import Caller
 from waterclock.api.errors import Unavailable
 from waterclock.api.methods import handler_of, stream_of
+from waterclock.api.namespaces import inward, outward
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.core.jetstream.errors import LogFull, LogUnavailable
+from waterclock.core.store.store import StoreError
 from waterclock.proto.methods import Method
 
 if TYPE_CHECKING:
@@ -26,23 +28,29 @@ _RETRY_AFTER = 1.0
 
 async def answer(app: "Application", method: Method[Q, A], request: Q, caller: Caller) -> A:
     caller.must(method)
-    with _outages_as_refusals():
-        return await handler_of(method)(app, request, caller)
+    request = inward(caller.namespace, request)
+    with outages_as_refusals():
+        return outward(caller.namespace, await handler_of(method)(app, request, caller))
 
 
 async def answers(app: "Application", method: Method[Q, A], request: Q, caller: Caller) -> AsyncIterator[A]:
     caller.must(method)
-    with _outages_as_refusals():
+    request = inward(caller.namespace, request)
+    with outages_as_refusals():
         async for item in stream_of(method)(app, request, caller):
-            yield item
+            yield outward(caller.namespace, item)
 
 
 @contextmanager
-def _outages_as_refusals() -> "Iterator[None]":
+def outages_as_refusals() -> "Iterator[None]":
     try:
         yield
     except LogUnavailable as error:
         raise Unavailable.because(f"the log cannot be reached: {error}", retry_after=_RETRY_AFTER) from error
+    except StoreError as error:
+        raise Unavailable.because(
+            f"the store cannot be reached: {error}", retry_after=_RETRY_AFTER
+        ) from error
     except ReadModelsAway as error:
         raise Unavailable.because(
             f"the read models cannot be reached: {error}", retry_after=_RETRY_AFTER

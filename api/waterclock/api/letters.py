@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec import Struct, structs
 
+from waterclock.api.namespaces import scoped
 from waterclock.core.domain.ids import keyed_id, timed_id
 from waterclock.core.domain.job import CreateJob, decide
 from waterclock.proto.codec import decode_job_frame
@@ -93,7 +94,8 @@ def _letter(root: str, jobs: Sequence[NewJob], ids: list[str], events: list[msgs
 
 
 def _root(jobs: Sequence[NewJob], key: str | None, begun: int) -> str:
-    return timed_id(jobs[0].at, secrets.randbits(50)) if key is None else keyed_id("frame", f"{key}/{begun}")
+    made = timed_id(jobs[0].at, secrets.randbits(50)) if key is None else keyed_id("frame", f"{key}/{begun}")
+    return scoped(jobs[0].spec.namespace, made)
 
 
 def _event(job: NewJob, job_id: str) -> msgspec.Raw:

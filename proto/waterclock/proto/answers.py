@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
 from waterclock.proto.problem import Difference, FieldError
 from waterclock.proto.spec import (
@@ -254,6 +254,78 @@ class Change(Struct, frozen=True, kw_only=True):
     actor: str | None = None
     final: bool = False
     """Nothing more can come of what was watched."""
+
+
+class Artifact(Struct, frozen=True, kw_only=True):
+    artifact: str
+    """`sha256:…`, what a job names to run it."""
+    size: int
+    name: str = ""
+    created_at: datetime | None = None
+    created: bool = True
+    """False when the same bytes were there already."""
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    number: int
+    size: int
+
+
+class Backfill(Struct, frozen=True, kw_only=True):
+    """Past fires of a job, run beside its live schedule."""
+
+    backfill_id: str | None
+    """None for a dry run."""
+    job_id: str
+    status: Literal["PLANNED", "RUNNING", "PAUSED", "CANCELLED", "COMPLETED"]
+    start: datetime = field(name="from")
+    end: datetime = field(name="to")
+    max_active: int
+    total: int
+    done: int = 0
+    failed: int = 0
+    active: int = 0
+    fires: list[datetime] = []
+    """The times to run; of a large backfill the first thousand."""
+    created_at: datetime | None = None
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One thing that happened, in words."""
+
+    at: datetime
+    what: str
+    position: str = ""
+    after_seconds: float | None = None
+    """How long after the step before."""
+
+
+class Why(Struct, frozen=True, kw_only=True):
+    """The chain of events that explains a run, or a moment without one."""
+
+    subject: str
+    answer: str
+    """In one sentence."""
+    steps: list[Step]
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    fault: str
+    job_id: str
+    run_id: str
+    scheduled_time: datetime | None
+    explanation: str
+
+
+class Audit(Struct, frozen=True, kw_only=True):
+    """Whether every due time is accounted for exactly once. `read` below 1 is progress, without findings yet."""
+
+    read: float
+    jobs: int = 0
+    expected: int = 0
+    accounted: dict[str, int] = {}
+    findings: list[Finding] = []
+    clean: bool = True
 
 
 # --- operations ------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ class Rest:
     status: int = 200
     body: Literal["json", "lines", "bytes"] = "json"
     """`lines`: NDJSON or an array, one request each. `bytes`: the body is content, not a request."""
-    answer: Literal["json", "array", "lines", "text", "events"] = "json"
+    answer: Literal["json", "array", "lines", "text", "events", "bytes"] = "json"
     """`array`: a page as a bare array, its cursor in a `Link` header. `lines`: one JSON document a line. `text`:
     the text of each chunk. `events`: server-sent events."""
     also: tuple[Verb, ...] = ()
@@ -197,6 +197,123 @@ EVENTS_WATCH = Method(
     "read",
     Rest("GET", "/v1/events", answer="events"),
     streaming=True,
+)
+RUNS_EVENTS = Method(
+    "runs.events",
+    "What happened to a run",
+    queries.RunRef,
+    Page[answers.Change],
+    "read",
+    Rest("GET", "/v1/runs/{run_id}/events"),
+)
+RUNS_WHY = Method(
+    "runs.why",
+    "Why a run is as it is",
+    queries.WhyQuery,
+    answers.Why,
+    "read",
+    Rest("GET", "/v1/runs/{run_id}/why"),
+)
+JOBS_WHY = Method(
+    "jobs.why",
+    "Why a job ran, or did not run, at a moment",
+    queries.WhyQuery,
+    answers.Why,
+    "read",
+    Rest("GET", "/v1/jobs/{job_id}/why"),
+)
+AUDIT_RUN = Method(
+    "audit.run",
+    "Whether every due time is accounted for exactly once",
+    queries.AuditQuery,
+    answers.Audit,
+    "read",
+    Rest("GET", "/v1/audit", answer="lines"),
+    streaming=True,
+)
+JOBS_BACKFILL = Method(
+    "jobs.backfill",
+    "Run a job for past times",
+    queries.BackfillRequest,
+    answers.Backfill,
+    "operate",
+    Rest("POST", "/v1/jobs/{job_id}/backfill", 202),
+)
+JOBS_SKIP = Method(
+    "jobs.skip",
+    "Leave out one occurrence of a schedule",
+    queries.SkipNext,
+    answers.Fire,
+    "operate",
+    Rest("POST", "/v1/jobs/{job_id}/skip"),
+)
+BACKFILLS_LIST = Method(
+    "backfills.list",
+    "Backfills, newest first",
+    queries.BackfillsQuery,
+    Page[answers.Backfill],
+    "read",
+    Rest("GET", "/v1/backfills"),
+)
+BACKFILLS_GET = Method(
+    "backfills.get",
+    "One backfill and how far it is",
+    queries.BackfillRef,
+    answers.Backfill,
+    "read",
+    Rest("GET", "/v1/backfills/{backfill_id}"),
+)
+BACKFILLS_PAUSE = Method(
+    "backfills.pause",
+    "Pause a backfill",
+    queries.BackfillRef,
+    answers.Backfill,
+    "operate",
+    Rest("POST", "/v1/backfills/{backfill_id}/pause"),
+)
+BACKFILLS_RESUME = Method(
+    "backfills.resume",
+    "Resume a backfill",
+    queries.BackfillRef,
+    answers.Backfill,
+    "operate",
+    Rest("POST", "/v1/backfills/{backfill_id}/resume"),
+)
+BACKFILLS_CANCEL = Method(
+    "backfills.cancel",
+    "Cancel a backfill and stop what it runs",
+    queries.BackfillRef,
+    answers.Backfill,
+    "operate",
+    Rest("POST", "/v1/backfills/{backfill_id}/cancel"),
+)
+ARTIFACTS_CREATE = Method(
+    "artifacts.create",
+    "Upload an artifact",
+    queries.Upload,
+    answers.Artifact,
+    "submit",
+    Rest("POST", "/v1/artifacts", 201, body="bytes", location="/v1/artifacts/{artifact}"),
+)
+ARTIFACTS_PART = Method("artifacts.part", "Upload a part", queries.UploadPart, answers.Part, "submit")
+ARTIFACTS_COMMIT = Method(
+    "artifacts.commit", "Make an artifact of its parts", queries.UploadEnd, answers.Artifact, "submit"
+)
+ARTIFACTS_LIST = Method(
+    "artifacts.list",
+    "Artifacts",
+    queries.Nothing,
+    Page[answers.Artifact],
+    "read",
+    Rest("GET", "/v1/artifacts"),
+)
+ARTIFACTS_GET = Method(
+    "artifacts.get",
+    "An artifact: its bytes, or what is known of it if JSON is asked for",
+    queries.ArtifactRef,
+    answers.Artifact,
+    "read",
+    Rest("GET", "/v1/artifacts/{digest}", answer="bytes", also=("HEAD",)),
 )
 EXECUTORS_LIST = Method(
     "executors.list",

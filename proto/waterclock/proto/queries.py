@@ -162,6 +162,74 @@ class NextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     start: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="from")
 
 
+class Upload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A small artifact in one request (base64). Larger ones go in parts, or over REST as they are."""
+
+    data: bytes
+    name: Annotated[str, Meta(max_length=256)] = ""
+    """What people call it; its digest is what jobs name."""
+
+
+class UploadPart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    upload_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
+    """Drawn by who uploads."""
+    number: Annotated[int, Meta(ge=0, le=100_000)]
+    data: bytes
+
+
+class UploadEnd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    upload_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
+    parts: Annotated[int, Meta(ge=0, le=100_000)]
+    name: Annotated[str, Meta(max_length=256)] = ""
+
+
+class ArtifactRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    digest: Annotated[str, Meta(pattern=r"^(sha256:)?[0-9a-f]{64}$")]
+
+
+class BackfillRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Run a job for past times, beside its live schedule. `to` is exclusive."""
+
+    job_id: str
+    start: Annotated[datetime, Meta(tz=True)] = field(name="from")
+    end: Annotated[datetime, Meta(tz=True)] = field(name="to")
+    max_active: Annotated[int, Meta(ge=1, le=1000)] = 1
+    order: Literal["oldest_first", "newest_first"] = "oldest_first"
+    reprocess: Literal["missing", "failed", "all"] = "missing"
+    """Times that never ran; also those whose run ended badly; or all."""
+    dry_run: bool = False
+    idempotency_key: Key | None = None
+
+
+class BackfillsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    job_id: str | None = None
+
+
+class BackfillRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    backfill_id: str
+
+
+class SkipNext(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Leave out one occurrence: the next one, or the one at a time."""
+
+    job_id: str
+    scheduled_time: Annotated[datetime, Meta(tz=True)] | None = None
+    note: Note = ""
+
+
+class WhyQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a run is as it is; or why a job did or did not run at a moment."""
+
+    run_id: str | None = None
+    job_id: str | None = None
+    at: Annotated[datetime, Meta(tz=True)] | None = None
+
+
+class AuditQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    start: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="from")
+    end: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="to")
+
+
 class IdQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which ids begin with this text? At most three are answered: enough to know whether it is one."""
 

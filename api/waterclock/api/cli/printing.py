@@ -15,3 +15,10 @@ def print_json(value: Any) -> None:
 def note(text: str) -> None:
     """For people, beside the answer."""
     print(text, file=sys.stderr)
+
+
+def progress(text: str) -> None:
+    """One line on the terminal that the next one replaces; an empty text clears it."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()

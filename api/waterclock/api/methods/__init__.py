@@ -2,9 +2,12 @@
 
 from waterclock.api.methods import (
     accept,
+    artifacts,
+    backfills,
     control,
     dead_letters,
     events,
+    explanations,
     jobs,
     logs,
     operations,
@@ -15,9 +18,12 @@ from waterclock.api.registry import handler_of, stream_of
 
 __all__ = [
     "accept",
+    "artifacts",
+    "backfills",
     "control",
     "dead_letters",
     "events",
+    "explanations",
     "handler_of",
     "jobs",
     "logs",

@@ -10,6 +10,7 @@ from waterclock.api.errors import Conflict, Refused, TooLarge, Unavailable
 from waterclock.api.intake import Entered
 from waterclock.api.ledger import Definition
 from waterclock.api.letters import NewJob
+from waterclock.api.namespaces import scoped
 from waterclock.api.registry import handles
 from waterclock.api.views import next_run_at
 from waterclock.core.domain.definition.show import differences
@@ -77,6 +78,8 @@ def _new_job(
     job_id = definitions.chosen_id(request)
     if job_id is None and spec.idempotency_key is not None:
         job_id = keyed_id(spec.namespace, spec.idempotency_key)
+    if job_id is not None:
+        job_id = scoped(spec.namespace, job_id)
     return NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=cause or secrets.token_hex(8))
 
 

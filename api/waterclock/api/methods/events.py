@@ -70,7 +70,9 @@ async def _selection(app: Application, request: WatchQuery, caller: Caller) -> S
     if (job_id := request.job or (names.job_of(request.run) if request.run else None)) is not None:
         definition = await find(app, job_id, caller)
         once = definition.job.spec.schedule.schedule_type in ("IMMEDIATE", "FUTURE")
-    return Selection(job=request.job, run=request.run, types=frozenset(request.type), once=once)
+    return Selection(
+        namespace=caller.namespace, job=request.job, run=request.run, types=frozenset(request.type), once=once
+    )
 
 
 def _subjects(app: Application, selection: Selection) -> dict[str, str]:

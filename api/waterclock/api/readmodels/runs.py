@@ -65,3 +65,9 @@ class Redrivable(Struct, frozen=True, kw_only=True):
 async def redrivable(pool: Pool, namespace: str, run_ids: list[str]) -> list[Redrivable]:
     """Those of these runs that can be tried again."""
     return [Redrivable(**row) for row in await pool.fetch(_SQL["redrivable"], namespace, run_ids)]
+
+
+async def first_sequence(pool: Pool, run_id: str) -> int:
+    """Where in `RUNS` the history of a run begins."""
+    row = await pool.fetch_one(_SQL["first_sequence"], run_id)
+    return 1 if row is None else int(row["first_sequence"])

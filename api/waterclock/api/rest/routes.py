@@ -9,7 +9,7 @@ from litestar.handlers import HTTPRouteHandler
 from waterclock.api.application import Application
 from waterclock.api.dispatch import answer, answers
 from waterclock.api.errors import Refused
-from waterclock.api.rest import problems, reading, writing
+from waterclock.api.rest import files, problems, reading, writing
 from waterclock.api.rest.pages import pages
 from waterclock.proto.methods import METHODS, Method, Rest
 
@@ -35,7 +35,11 @@ def build(app: Application) -> Litestar:
 def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteHandler:
     async def endpoint(request: Request[Any, Any, Any]) -> Response[Any]:
         caller = app.gate.admit(method.scope, request.headers.get("authorization"))
+        if rest.body == "bytes":
+            return writing.write(request, rest, await files.upload(app, request, caller))
         asked = await reading.read(request, method, rest)
+        if rest.answer == "bytes":
+            return await files.download(app, request, asked, caller)
         if method.streaming:
             return await writing.stream(method, rest, answers(app, method, asked, caller))
         return writing.write(request, rest, await answer(app, method, asked, caller))

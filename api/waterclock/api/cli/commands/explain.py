@@ -1,18 +1,20 @@
-"""Commands that explain: next."""
+"""Commands that explain: next, why, audit."""
 
 from typing import Annotated
 
 import typer
 
 from waterclock.api import decoding
+from waterclock.api.cli import words
+from waterclock.api.cli.exits import Failed
 from waterclock.api.cli.options import Data, Json
-from waterclock.api.cli.printing import print_json
-from waterclock.api.cli.session import connected, with_job
+from waterclock.api.cli.printing import print_json, progress
+from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.cli.tables import table
 from waterclock.api.client.blocking import BlockingWire
 from waterclock.api.errors import NotFound
 from waterclock.proto import methods, queries
-from waterclock.proto.answers import Fires
+from waterclock.proto.answers import Audit, Fires
 from waterclock.proto.requests import PreviewRequest
 
 
@@ -61,3 +63,78 @@ def _fires(wire: BlockingWire, what: str, n: int, tz: str | None, start: str | N
     zone = {} if tz is None else {"timezone": tz}
     request = decoding.convert({"schedule": what, "n": n, **zone, **when}, PreviewRequest, text=False)
     return wire.call(methods.SCHEDULES_PREVIEW, request)
+
+
+def why(
+    what: Annotated[
+        str, typer.Argument(metavar="RUN-or-JOB", help="A run's id, or a job's.", show_default=False)
+    ],
+    at: Annotated[
+        str | None, typer.Option(help="Of a job: the moment to explain; now if not said.", metavar="T")
+    ] = None,
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """Explain a run, or a moment at which a job did or did not run, from the log."""
+    with connected(data) as wire:
+        if "@" in what:
+            found = with_run(wire, what, lambda id: wire.call(methods.RUNS_WHY, queries.WhyQuery(run_id=id)))
+        else:
+            found = with_job(wire, what, lambda id: wire.call(methods.JOBS_WHY, _moment(id, at)))
+    if json:
+        print_json(found)
+        return
+    print(found.answer)
+    rows = [
+        (step.at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z", _gap(step.after_seconds), step.what)
+        for step in found.steps
+    ]
+    if rows:
+        print()
+        print(table(("AT", "AFTER", "WHAT HAPPENED"), rows))
+
+
+def audit(
+    start: Annotated[str | None, typer.Option("--from", help="First instant.", metavar="T")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Last instant.", metavar="T")] = None,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Check in the log that every due time is accounted for exactly once. Exit 1 if one is not."""
+    given = {name: value for name, value in (("from", start), ("to", end)) if value is not None}
+    query = decoding.convert(given, queries.AuditQuery, text=False)
+    report = None
+    with connected(data) as wire:
+        for report in wire.follow(methods.AUDIT_RUN, lambda: query):
+            if report.read < 1:
+                progress(f"reading the log: {report.read:.0%}")
+    progress("")
+    if report is None:
+        raise Failed("the audit gave no result")
+    if json:
+        print_json(report)
+    else:
+        _print_audit(report)
+    return 0 if report.clean else 1
+
+
+def _print_audit(report: Audit) -> None:
+    fates = ", ".join(f"{count} {fate}" for fate, count in sorted(report.accounted.items()))
+    print(f"{report.jobs} jobs, {report.expected} due times: {fates or 'none'}")
+    if report.clean:
+        print("every due time is accounted for exactly once")
+        return
+    rows = [
+        (finding.fault, finding.run_id, words.stamp(finding.scheduled_time), finding.explanation)
+        for finding in report.findings
+    ]
+    print(table(("FAULT", "RUN", "DUE", "EXPLANATION"), rows))
+
+
+def _moment(job_id: str, at: str | None) -> queries.WhyQuery:
+    fields = {"job_id": job_id} if at is None else {"job_id": job_id, "at": at}
+    return decoding.convert(fields, queries.WhyQuery, text=False)
+
+
+def _gap(seconds: float | None) -> str:
+    return "" if seconds is None else f"+{words.duration(max(0, seconds))}"

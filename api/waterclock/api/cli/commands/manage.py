@@ -12,6 +12,7 @@ from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId
 from waterclock.api.cli.printing import note, print_json
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.cli.tables import table
+from waterclock.api.cli.uploading import with_artifact
 from waterclock.api.cli.words import ago, stamp
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import Job, Run
@@ -86,6 +87,7 @@ def update(
         return wire.call(methods.JOBS_UPDATE, patch)
 
     with connected(data) as wire:
+        with_artifact(wire, fields)
         changed = with_job(wire, job_id, edit)
     _changed(changed, "updated", json)
 
@@ -176,6 +178,15 @@ def run_now(
             return follow_run(wire, accepted.run_id, json=json)
     print_json(accepted) if json else print(accepted.run_id)
     return 0
+
+
+def skip_next(job_id: JobId, note: Note = "", json: Json = False, data: Data = None) -> None:
+    """Leave out the next occurrence of a job's schedule."""
+    with connected(data) as wire:
+        fire = with_job(
+            wire, job_id, lambda id: wire.call(methods.JOBS_SKIP, queries.SkipNext(job_id=id, note=note))
+        )
+    print_json(fire) if json else print(f"{fire.time} will be left out")
 
 
 def retry(

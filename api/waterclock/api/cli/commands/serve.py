@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from waterclock.api.cli.options import Data
+from waterclock.api.cli.options import Data, Json
 
 Worker = Annotated[
     list[str] | None, typer.Option(help="Add a user's handlers; may be repeated.", metavar="MODULE:NAME")
@@ -144,6 +144,37 @@ def _projector(
         database_url=database_url,
         metrics_port=metrics_port,
         log_format=log_format,
+    )
+
+
+@projector.command()
+def rebuild(
+    data: Data = None,
+    nats_url: NatsUrl = None,
+    database_url: DatabaseUrl = None,
+    json: Json = False,
+) -> None:
+    """Rebuild the read models from the log, beside the live ones, and put them in their place."""
+    import uvloop
+
+    from waterclock.api.cli.printing import print_json, progress
+    from waterclock.core.runtime.connection_file import resolved
+    from waterclock.core.runtime.settings import load
+    from waterclock.projector.rebuild import RebuildProgress
+    from waterclock.projector.rebuild import rebuild as run
+
+    def show(now: RebuildProgress) -> None:
+        progress(f"{now.stage}: {now.done:.0%}, {now.events} events in {now.seconds:.1f} s")
+
+    settings = resolved(load({"data": data, "nats_url": nats_url, "database_url": database_url}))
+    result = uvloop.run(run(settings, show))
+    progress("")
+    if json:
+        print_json(result)
+        return
+    print(
+        f"rebuilt from {result.events} events in {result.seconds:.1f} s ({result.events_per_second:,.0f} a second); "
+        f"{result.carried_runs} older runs kept"
     )
 
 

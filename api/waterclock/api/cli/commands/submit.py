@@ -11,6 +11,7 @@ from waterclock.api.cli.following import follow_to_end
 from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.printing import note, print_json
 from waterclock.api.cli.session import connected
+from waterclock.api.cli.uploading import with_artifact
 from waterclock.api.cli.words import ago, stamp
 from waterclock.proto import methods
 from waterclock.proto.answers import JobAccepted
@@ -84,8 +85,9 @@ def submit(
     fields |= {"name": name, "idempotency_key": key or f"auto-{secrets.token_hex(10)}"}
     if job_id is not None:
         fields["job_id"] = job_id
-    request = decoding.convert(fields, JobRequest, text=False)
     with connected(data) as wire:
+        with_artifact(wire, fields)
+        request = decoding.convert(fields, JobRequest, text=False)
         accepted = wire.call(methods.JOBS_CREATE, request)
         if wait:
             return follow_to_end(wire, accepted, json=json)

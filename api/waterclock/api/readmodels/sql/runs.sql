@@ -30,3 +30,7 @@ SELECT run_id, version, scheduled_time, attempt_number, workflow_run_id, epoch
 FROM waterclock.job_runs
 WHERE namespace = $1 AND run_id = ANY ($2::text[])
   AND status IN ('FAILED', 'TIMED_OUT', 'CANCELLED', 'SKIPPED', 'MISSED');
+
+-- name: first_sequence
+-- Where in the log the history of a run begins.
+SELECT first_sequence FROM waterclock.job_runs WHERE run_id = $1;
