@@ -133,6 +133,17 @@ async def make_slow(connection: Connection) -> None:
     await connection.api("CONSUMER.CREATE.WORK.slow", {"stream_name": "WORK", "config": config})
 
 
+async def test_a_demand_set_at_once_counts_from_the_first_request(
+    connection: Connection, publisher: Publisher
+) -> None:
+    await make_slow(connection)
+    await queue(publisher, *range(30))
+    async with Pull.durable(connection, "WORK", "slow") as pull:
+        pull.set_demand(3)
+        await take(pull, 3)
+        assert await pull.next(timeout=0.2) == []
+
+
 async def test_demand_can_grow(connection: Connection, publisher: Publisher) -> None:
     await make_slow(connection)
     await queue(publisher, *range(30))

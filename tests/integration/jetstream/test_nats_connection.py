@@ -154,3 +154,22 @@ async def test_closing_with_the_server_away_does_not_hang(nats_server: Server) -
         await kill(nats_server)
         began = time.monotonic()
     assert time.monotonic() - began < 3
+
+
+async def test_an_outage_is_logged_once_and_a_bad_callback_does_not_stop_the_others(
+    log_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "waterclock")
+    async with relay(log_url) as wire, Connection.open(wire.url, name="test") as connection:
+        returned = asyncio.Event()
+
+        def fail() -> None:
+            raise RuntimeError("a careless callback")
+
+        connection.on_reconnect(fail)
+        connection.on_reconnect(returned.set)
+        wire.cut()
+        await asyncio.wait_for(returned.wait(), 5)
+        assert "a careless callback" in caplog.text
+        assert caplog.text.count("connected again") == 1
+        assert await answers(connection)

@@ -53,6 +53,18 @@ async def test_the_new_replaces_the_old_and_deleting_leaves_nothing(
     assert (await stream_state(connection, "OBJ_artifacts")).messages == 0
 
 
+async def test_many_small_ones_at_once(store: Objects) -> None:
+    contents = {f"run-{number}": b"x" * number for number in range(100)}
+    await store.put_small(contents)
+    await store.put_small({"run-7": b"again"})
+    assert await read(store, "run-99") == b"x" * 99
+    assert await read(store, "run-0") == b""
+    assert await read(store, "run-7") == b"again"
+    assert {info.name: info.size for info in await store.list()} == {
+        name: len(content) for name, content in (contents | {"run-7": b"again"}).items()
+    }
+
+
 async def test_content_that_breaks_off_leaves_the_old(store: Objects, connection: Connection) -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield b"y" * 2 * CHUNK

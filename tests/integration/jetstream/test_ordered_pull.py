@@ -78,6 +78,34 @@ async def test_idle_for_longer_than_a_request_lives(connection: Connection, publ
         assert await consumers_of(connection, "RUNS") == [name]
 
 
+async def test_the_backlog_ends_where_the_present_begins(
+    connection: Connection, publisher: Publisher
+) -> None:
+    await store(publisher, 0, 3000)
+    numbers: list[int] = []
+    async with Pull.ordered(connection, "JOBS", ["wc.jobs.1.>"], after_sequence=10, batch=500) as pull:
+        async for deliveries in pull.backlog():
+            numbers += [int(delivery.data) for delivery in deliveries]
+            await publisher.publish("wc.jobs.1.later", b"-1")
+        assert numbers[:2990] == list(range(10, 3000))
+        assert pull.sequence >= 3000
+    async with Pull.ordered(connection, "JOBS", ["wc.jobs.2.>"], after_sequence=0) as pull:
+        assert [deliveries async for deliveries in pull.backlog()] == []
+
+
+async def test_a_backlog_that_is_removed_unread_is_not_waited_for(
+    connection: Connection, publisher: Publisher
+) -> None:
+    for number in range(20):
+        await publisher.publish(f"$KV.timing.{number}", b"x")
+    seen = 0
+    async with Pull.ordered(connection, "KV_timing", ["$KV.timing.*"], after_sequence=0, batch=5) as pull:
+        async for deliveries in pull.backlog():
+            seen += len(deliveries)
+            await connection.api("STREAM.PURGE.KV_timing", {"filter": "$KV.timing.*"})
+    assert 5 <= seen < 20
+
+
 async def test_through_kill_nine(connection: Connection, publisher: Publisher, nats_server: Server) -> None:
     async with (
         Pull.ordered(connection, "JOBS", ["wc.jobs.1.>"], after_sequence=0, batch=500) as pull,

@@ -12,7 +12,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.publisher import MAX_BATCH, Expect, Message, Publisher
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.reader import Stored, last_message, stream_state
+from waterclock.core.jetstream.reader import Stored, last_message
 from waterclock.proto import names
 
 _TOMBSTONE = {"KV-Operation": "DEL", "Nats-TTL": "10s"}
@@ -94,12 +94,11 @@ class Bucket:
         The bucket keeps one message a key, so reading the stream once from its beginning shows each key as it is,
         or as it became while we read.
         """
-        end = (await stream_state(self._connection, self.stream)).last_seq
         found: dict[str, Entry] = {}
         source = Pull.ordered(self._connection, self.stream, [self._subject(pattern)], after_sequence=0)
         async with source as pull:
-            while pull.pending and pull.sequence < end:
-                for delivery in await pull.next():
+            async for deliveries in pull.backlog():
+                for delivery in deliveries:
                     key = delivery.subject[len(self._prefix) :]
                     if delivery.is_marker:
                         found.pop(key, None)

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import nats.errors
 from nats.aio.msg import Msg
 
-from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, error_of
+from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, error_of, reason_of
 from waterclock.core.jetstream.inbox import Inbox, Reply
 from waterclock.core.jetstream.protocol import parse_headers, publish_command
 from waterclock.core.jetstream.wire import Disconnected, WireClient
@@ -84,7 +84,7 @@ class Connection:
         try:
             header, payload = await self.ask(subject, data, timeout=timeout, headers=headers)
         except (Disconnected, TimeoutError) as error:
-            raise LogUnavailable(f"no answer on {subject}: {error or type(error).__name__}") from error
+            raise LogUnavailable(f"no answer on {subject}: {reason_of(error)}") from error
         return Msg(_client=self.nc, subject=subject, data=payload, headers=parse_headers(header) or None)
 
     async def ask(
@@ -122,9 +122,8 @@ class Connection:
                         reason = error
                         await asyncio.sleep(_PAUSE)
         except TimeoutError as error:
-            raise LogUnavailable(
-                f"no answer from JetStream to {subject} within {timeout:g} s: {reason}"
-            ) from error
+            because = reason_of(reason or self.last_error or error)
+            raise LogUnavailable(f"no answer to {subject} within {timeout:g} s: {because}") from error
 
     def on_reconnect(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back after every reconnect; returns what unregisters it."""
@@ -156,7 +155,7 @@ class Connection:
                 )
                 await self.inbox.open()
         except (TimeoutError, nats.errors.Error, OSError) as error:
-            reason = self.last_error or error
+            reason = reason_of(self.last_error or error)
             raise LogUnavailable(f"no NATS at {', '.join(servers)} within {timeout:g} s: {reason}") from error
         self._opening = None
         self._up.set()
@@ -170,20 +169,27 @@ class Connection:
             self.nc.abort_socket()
 
     async def _failed(self, error: Exception) -> None:
+        """Called by nats-py for whatever goes wrong, several times a second while the server is away."""
+        if self.last_error is None or reason_of(error) != reason_of(self.last_error):
+            logger.warning("nats: %s", reason_of(error))
         self.last_error = error
         if self._opening is not None and "authorization" in str(error).lower():
             # To ask again with the same wrong password helps nobody.
             self._opening.reschedule(asyncio.get_running_loop().time())
-        logger.warning("nats: %s", str(error) or type(error).__name__)
 
     async def _disconnected(self) -> None:
         self._up.clear()
         self.inbox.disconnected()
 
     async def _reconnected(self) -> None:
+        logger.info("nats: connected again")
+        self.last_error = None
         self._up.set()
         for callback in list(self._on_reconnect):
-            callback()
+            try:
+                callback()
+            except Exception:
+                logger.exception("nats: a callback failed after the reconnect")
 
 
 def _checked(answer: dict[str, Any]) -> dict[str, Any]:

@@ -34,16 +34,18 @@ def delivery_of(subject: bytes, reply: bytes, header: bytes, payload: bytes) -> 
 
     The newer form has domain and account before the stream, and may have a token at the end.
     """
-    fields = reply.split(b".")
+    text = reply.decode()
+    fields = text.split(".")
     first = 4 if len(fields) == 9 else 6
+    delivered, sequence, consumer_sequence, timestamp, pending = fields[first : first + 5]
     return Delivery(
         subject.decode(),
         payload,
-        reply.decode(),
-        int(fields[first + 1]),
-        int(fields[first]),
-        int(fields[first + 4]),
-        int(fields[first + 3]),
+        text,
+        int(sequence),
+        int(delivered),
+        int(pending),
+        int(timestamp),
         header,
-        int(fields[first + 2]),
+        int(consumer_sequence),
     )

@@ -96,3 +96,8 @@ def error_of(error: dict[str, Any]) -> LogError:
     if kind is None and error.get("code") in _COME_BACK_LATER:
         kind = LogUnavailable
     return Refused(code, description) if kind is None else kind(f"{description} ({code})")
+
+
+def reason_of(error: BaseException | None) -> str:
+    """What to print: some exceptions (a timeout) say it by their name alone."""
+    return str(error) or type(error).__name__

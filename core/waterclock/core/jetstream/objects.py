@@ -2,6 +2,7 @@
 
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from secrets import token_hex
 
@@ -9,10 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import Damaged, NotFound
+from waterclock.core.jetstream.errors import Damaged, LogError, NotFound
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.reader import last_message, stream_state
+from waterclock.core.jetstream.reader import last_message
 
 CHUNK = 128 * 1024
 _AHEAD = 16
@@ -54,8 +55,9 @@ class Objects:
                 name=name, bucket=self._bucket, nuid=nuid, size=size, chunks=chunks, digest=spelled
             )
             await self._publisher.publish(self._record(name), _encode(info), rollup=True)
-        except Exception:
-            await self._purge(self._chunks(nuid))
+        except BaseException:
+            with suppress(LogError):
+                await self._purge(self._chunks(nuid))
             raise
         if former is not None:
             await self._purge(self._chunks(former.nuid))
@@ -89,19 +91,18 @@ class Objects:
         info = await self.info(name)
         if info is None:
             raise NotFound(f"no object {name} in {self._bucket}")
-        digest, left = sha256(), info.chunks
-        if left:
-            source = Pull.ordered(
-                self._connection, self._stream, [self._chunks(info.nuid)], after_sequence=0, batch=_AHEAD
-            )
-            async with source as pull:
-                if pull.pending < left:
-                    raise Damaged(f"{name} has {pull.pending} of {left} chunks")
-                while left:
-                    for delivery in await pull.next():
-                        digest.update(delivery.data)
-                        left -= 1
-                        yield delivery.data
+        digest, chunks = sha256(), 0
+        source = Pull.ordered(
+            self._connection, self._stream, [self._chunks(info.nuid)], after_sequence=0, batch=_AHEAD
+        )
+        async with source as pull:
+            async for deliveries in pull.backlog():
+                for delivery in deliveries:
+                    digest.update(delivery.data)
+                    chunks += 1
+                    yield delivery.data
+        if chunks != info.chunks:
+            raise Damaged(f"{name} has {chunks} of {info.chunks} chunks")
         if _spelled(digest.digest()) != info.digest:
             raise Damaged(f"the digest of {name} differs")
 
@@ -118,12 +119,11 @@ class Objects:
 
     async def list(self) -> list[ObjectInfo]:
         """Every object, in the order in which they came."""
-        end = (await stream_state(self._connection, self._stream)).last_seq
         found: dict[str, ObjectInfo] = {}
         records = f"$O.{self._bucket}.M.>"
         async with Pull.ordered(self._connection, self._stream, [records], after_sequence=0) as pull:
-            while pull.pending and pull.sequence < end:
-                for delivery in await pull.next():
+            async for deliveries in pull.backlog():
+                for delivery in deliveries:
                     if not delivery.is_marker:
                         info = _decode(delivery.data)
                         found[info.name] = info

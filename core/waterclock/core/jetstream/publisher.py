@@ -26,6 +26,7 @@ from waterclock.core.jetstream.errors import (
     NoResponders,
     TooLarge,
     error_of,
+    reason_of,
 )
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.core.jetstream.reader import last_message, next_message
@@ -190,9 +191,8 @@ class Publisher:
                         return await self._ours(witness, error)
                     await asyncio.sleep(_PAUSE)
         except TimeoutError as error:
-            because = reason or self._connection.last_error
-            detail = f": {str(because) or type(because).__name__}" if because else ""
-            raise LogUnavailable(f"{subject} not acknowledged within {deadline:g} s{detail}") from error
+            because = reason_of(reason or self._connection.last_error or error)
+            raise LogUnavailable(f"{subject} not acknowledged within {deadline:g} s: {because}") from error
 
     async def _attempt(self, write: Callable[[str], bytes]) -> int:
         inbox = self._connection.inbox

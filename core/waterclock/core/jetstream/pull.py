@@ -9,6 +9,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.delivery import Delivery
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.flow import Flow
+from waterclock.core.jetstream.reader import stream_state
 from waterclock.core.jetstream.source import DurableSource, OrderedSource
 
 __all__ = ["Delivery", "Pull"]
@@ -16,6 +17,7 @@ __all__ = ["Delivery", "Pull"]
 logger = logging.getLogger(__name__)
 
 _PAUSE = 0.1
+_RECOUNT = 0.5
 
 
 class Pull:
@@ -28,6 +30,8 @@ class Pull:
     def __init__(
         self, connection: Connection, stream: str, source: OrderedSource | DurableSource, batch: int
     ) -> None:
+        self.sequence = source.sequence
+        """The last one taken."""
         self._connection = connection
         self._stream = stream
         self._source = source
@@ -75,18 +79,13 @@ class Pull:
             yield pull
 
     @property
-    def sequence(self) -> int:
-        """The last sequence that has arrived."""
-        return self._source.sequence
-
-    @property
     def pending(self) -> int:
-        """How many matching messages the stream held beyond those that have arrived, when last heard of."""
-        return self._source.pending
+        """How many messages are there to be taken, by what was last heard."""
+        return self._source.pending + len(self._arrived)
 
     @property
     def unfinished(self) -> int:
-        """Messages that have arrived and were neither acked nor given back."""
+        """How many have arrived and were neither acked nor given back."""
         return len(self._held)
 
     async def next(self, timeout: float | None = None) -> list[Delivery]:
@@ -98,9 +97,16 @@ class Pull:
                     await self._some.wait()
         if self._failure is not None and not self._arrived:
             raise self._failure
-        arrived, self._arrived = self._arrived, []
-        self._ask_soon()
-        return arrived
+        return self._take_all()
+
+    async def backlog(self) -> AsyncIterator[list[Delivery]]:
+        """What is in the stream by now, batch by batch. What is removed unread is not waited for."""
+        end = (await stream_state(self._connection, self._stream)).last_seq
+        while self.pending and self.sequence < end:
+            if arrived := await self.next(timeout=_RECOUNT):
+                yield arrived
+            else:
+                await self._source.recount()
 
     def set_demand(self, demand: int) -> None:
         """Never more than this many requested, arrived or unfinished. Lowering it takes two seconds to have full
@@ -114,8 +120,7 @@ class Pull:
         while self._flow is not None and self._flow.outstanding > 0:
             self._some.clear()
             await self._some.wait()
-        arrived, self._arrived = self._arrived, []
-        return arrived
+        return self._take_all()
 
     def ack(self, delivery: Delivery) -> None:
         self._answer(delivery, b"+ACK", final=True)
@@ -131,7 +136,7 @@ class Pull:
 
     def _answer(self, delivery: Delivery, body: bytes, *, final: bool) -> None:
         self._connection.nc.send_soon(b"PUB %b %d\r\n%b\r\n" % (delivery.reply.encode(), len(body), body))
-        if final and self._demand is not None:
+        if final:
             self._held.discard(delivery.sequence)
             self._ask_soon()
 
@@ -167,10 +172,10 @@ class Pull:
 
     async def _start(self) -> None:
         consumer = await self._source.consumer()
-        flow = Flow(self._connection, self._stream, consumer, deliver=self._take, room=self._ask_soon)
+        flow = Flow(self._connection, self._stream, consumer, deliver=self._receive, room=self._ask_soon)
         await flow.open()
         self._flow = flow
-        self._ask()
+        self._ask_soon()
 
     def _stop(self) -> None:
         if self._flow is not None:
@@ -178,13 +183,20 @@ class Pull:
             self._flow = None
             self._some.set()
 
-    def _take(self, delivery: Delivery) -> None:
+    def _take_all(self) -> list[Delivery]:
+        arrived, self._arrived = self._arrived, []
+        if arrived:
+            self.sequence = arrived[-1].sequence
+        self._ask_soon()
+        return arrived
+
+    def _receive(self, delivery: Delivery) -> None:
         trouble = self._source.accept(delivery)
         if trouble is not None:
             if self._flow is not None:
                 self._flow.break_off(trouble)
             return
-        if self._demand is not None:
+        if self._source.needs_ack:
             self._held.add(delivery.sequence)
         self._arrived.append(delivery)
         self._some.set()

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.delivery import Delivery
@@ -13,9 +14,10 @@ _IDLE_NS = 30_000_000_000
 class OrderedSource:
     """An ephemeral consumer without acks, made anew after the last sequence seen whenever it breaks.
 
-    Every message counts exactly once: a gap in the consumer's own numbers is a break, and what is not newer than
-    the last one seen is dropped.
+    A gap in the consumer's own numbers is a break too, so that every message counts exactly once.
     """
+
+    needs_ack = False
 
     def __init__(
         self, connection: Connection, stream: str, filter_subjects: Sequence[str], *, after_sequence: int
@@ -57,6 +59,13 @@ class OrderedSource:
         self.pending = delivery.pending
         return None
 
+    async def recount(self) -> None:
+        """Ask how much is left to read: what was counted may have been removed before it was delivered."""
+        with suppress(NotFound):
+            info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._name}")
+            if info["delivered"]["consumer_seq"] < self._expected:
+                self.pending = info["num_pending"]
+
     def discard(self) -> None:
         """Let the server drop the consumer now rather than after it has been idle for a while."""
         if self._name:
@@ -67,6 +76,8 @@ class OrderedSource:
 
 class DurableSource:
     """A named consumer that somebody else has made, and may make again."""
+
+    needs_ack = True
 
     def __init__(
         self, connection: Connection, stream: str, name: str, restore: Callable[[], Awaitable[None]] | None
@@ -95,5 +106,9 @@ class DurableSource:
         self.pending = delivery.pending
         return None
 
+    async def recount(self) -> None:
+        info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{self._name}")
+        self.pending = info["num_pending"]
+
     def discard(self) -> None:
-        pass
+        """It is not ours to delete."""

@@ -23,9 +23,13 @@ logger = logging.getLogger(__name__)
 Tap = Callable[[bytes, bytes, bytes, bytes], None]
 """Called in the read loop with subject, reply, header block and payload. Must be quick."""
 
+_WITH_PAYLOAD = {b"MSG": 5, b"HMSG": 6}
+"""Commands that carry a message, and how many fields they have when there is a reply."""
+
 
 class Disconnected(Exception):
-    """The socket is away."""
+    def __init__(self) -> None:
+        super().__init__("the server is away")
 
 
 class WireClient(Client):
@@ -128,41 +132,35 @@ class _TapParser(Parser):
     async def _consume(self, buffer: bytes) -> bytes:
         """Handle every whole command in the buffer; returns what is left."""
         position, length = 0, len(buffer)
+        taps = self.client.taps
         self._need = 0
-        while position < length:
-            line_end = buffer.find(b"\r\n", position)
-            if line_end < 0:
-                break
+        while (line_end := buffer.find(b"\r\n", position)) >= 0:
             line = buffer[position:line_end]
-            if not line.startswith((b"MSG ", b"HMSG ")):
+            fields = line.split(b" ")
+            operation = fields[0]
+            if operation not in _WITH_PAYLOAD:
                 position = line_end + 2
                 await self._control(line)
                 continue
-            fields = line.split()
             start = line_end + 2
             stop = start + int(fields[-1])
             if stop + 2 > length:
                 self._need = stop + 2 - position
                 break
-            if line.startswith(b"H"):
-                body = start + int(fields[-2])
-                reply = fields[3] if len(fields) == 6 else b""
-            else:
-                body = start
-                reply = fields[3] if len(fields) == 5 else b""
             position = stop + 2
-            await self._message(int(fields[2]), fields[1], reply, buffer[start:body], buffer[body:stop])
+            body = start + int(fields[-2]) if operation == b"HMSG" else start
+            reply = fields[3] if len(fields) == _WITH_PAYLOAD[operation] else b""
+            tap = taps.get(int(fields[2]))
+            if tap is None:
+                await self.client._process_msg(
+                    int(fields[2]), fields[1], reply, buffer[body:stop], buffer[start:body]
+                )
+                continue
+            try:
+                tap(fields[1], reply, buffer[start:body], buffer[body:stop])
+            except Exception:
+                logger.exception("a message on %s could not be handled", fields[1].decode(errors="replace"))
         return buffer[position:] if position else buffer
-
-    async def _message(self, sid: int, subject: bytes, reply: bytes, header: bytes, payload: bytes) -> None:
-        tap = self.client.taps.get(sid)
-        if tap is None:
-            await self.client._process_msg(sid, subject, reply, payload, header)
-            return
-        try:
-            tap(subject, reply, header, payload)
-        except Exception:
-            logger.exception("a message on %s could not be handled", subject.decode(errors="replace"))
 
     async def _control(self, line: bytes) -> None:
         client = self.client
