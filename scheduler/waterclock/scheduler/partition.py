@@ -33,6 +33,9 @@ from waterclock.scheduler.timing_index import TimingIndex
 from waterclock.scheduler.work import recovered_message, work_message
 
 _FRAME_EVENTS = 500
+_BATCH_FRAMES = 100
+_PASS_DEFINITIONS = 2000
+"""A pass reads about this many definitions, so that a flood of them does not hold up what is due."""
 _RECOVER_CHUNK = 500
 _PASS_INTERVAL = 0.004
 """Passes of one partition are at least this far apart: what comes due in between shares a frame."""
@@ -176,10 +179,16 @@ class Partition:
                 owner.observe_frame(frame, delivery.sequence)
             self._consumed = delivery.sequence
         owner.settle(now)
-        jobs, self._jobs[:] = self._jobs[:], []
-        for delivery in jobs:
-            for event in decode_job_frame(delivery.data).events:
+        taken = events = 0
+        while taken < len(self._jobs) and events < _PASS_DEFINITIONS:
+            delivery = self._jobs[taken]
+            changes = decode_job_frame(delivery.data).events
+            for event in changes:
                 owner.observe_job(event, delivery.sequence, now)
+            taken, events = taken + 1, events + len(changes)
+        del self._jobs[:taken]
+        if self._jobs:
+            self._wake.set()
 
     async def _carry_out(self, owner: Owner, decided: Pass) -> None:
         """The order is part of the protocol; see waterclock.core.domain.partition.owner."""
@@ -204,24 +213,35 @@ class Partition:
             decided = owner.take_pass()
 
     async def _append(self, owner: Owner, events: list[RunEvent]) -> int:
-        """One frame, or several as one atomic batch; fenced by the lease either way."""
-        subject = names.runs_subject(self.partition)
-        cursor = owner.state.cursor
+        """One frame, or several in atomic batches; fenced by the lease either way.
+
+        The cursor is on the last frame: what stands before it is decided again after a crash, and found to be there.
+        """
         self._since_snapshot += len(events)
+        chunks = [events[start : start + _FRAME_EVENTS] for start in range(0, len(events), _FRAME_EVENTS)]
         frames = [
-            encode(
-                Frame(writer=self._writer, events=tuple(events[start : start + _FRAME_EVENTS]), cursor=cursor)
+            Frame(
+                writer=self._writer,
+                events=tuple(chunk),
+                cursor=owner.state.cursor if number == len(chunks) else None,
             )
-            for start in range(0, len(events), _FRAME_EVENTS)
+            for number, chunk in enumerate(chunks, 1)
         ]
+        sequence = 0
         try:
-            async with self._lease.fenced() as expect:
-                if len(frames) == 1:
-                    return await self._ports.publisher.publish(subject, frames[0], expect=expect)
-                messages = [Message(subject=subject, data=frame) for frame in frames]
-                return await self._ports.publisher.publish_batch(messages, expect=expect)
+            for start in range(0, len(frames), _BATCH_FRAMES):
+                sequence = await self._publish(frames[start : start + _BATCH_FRAMES])
         except Conflict as error:
             raise LeaseLost(f"partition {self.partition} has another owner: {error}") from error
+        return sequence
+
+    async def _publish(self, frames: list[Frame]) -> int:
+        subject = names.runs_subject(self.partition)
+        async with self._lease.fenced() as expect:
+            if len(frames) == 1:
+                return await self._ports.publisher.publish(subject, encode(frames[0]), expect=expect)
+            messages = [Message(subject=subject, data=encode(frame)) for frame in frames]
+            return await self._ports.publisher.publish_batch(messages, expect=expect)
 
     async def _follow_up(self, decided: Pass) -> None:
         connection = self._ports.connection

@@ -6,13 +6,17 @@ from waterclock.core.domain.partition.index import HORIZON, MINUTE
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState, Run
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.reader import last_message
+from waterclock.core.jetstream.reader import last_message, stream_state
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import JobCreated, JobEvent
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.snapshots import Snapshots
 from waterclock.scheduler.timing_index import TimingIndex
+
+
+class LogWentBack(Exception):
+    """A stream ends before what was read from it. Messages are gone: restore it, or start with empty streams."""
 
 
 class TakenOver(Struct, frozen=True, kw_only=True):
@@ -29,6 +33,7 @@ async def take_over(ports: Ports, partition: int, index: TimingIndex, snapshots:
     state = PartitionState() if found is None else found[1]
     owner = Owner(partition, state, ports.clock.now_us())
     consumed = 0 if found is None else found[0].consumed
+    await _check(ports, names.RUNS, consumed)
     last = await last_message(ports.connection, names.RUNS, names.runs_subject(partition))
     target = 0 if last is None else last.sequence
     async with Pull.ordered(
@@ -45,6 +50,7 @@ async def take_over(ports: Ports, partition: int, index: TimingIndex, snapshots:
                 if not known:
                     owner.replay(frame, delivery.sequence)
                 consumed = delivery.sequence
+    await _check(ports, names.JOBS, state.cursor.jobs)
     await _clean(ports, owner, index)
     now = ports.clock.now_us()
     first = (state.cursor.time or now) // MINUTE
@@ -53,6 +59,13 @@ async def take_over(ports: Ports, partition: int, index: TimingIndex, snapshots:
     owner.load(entries, (last_minute + 1) * MINUTE, now)
     await _read_definitions(ports, owner)
     return TakenOver(owner=owner, consumed=consumed, suspects=owner.resume(now))
+
+
+async def _check(ports: Ports, stream: str, position: int) -> None:
+    """Refuse to decide anything on a log that has lost its end: ids and tokens would be given out twice."""
+    end = (await stream_state(ports.connection, stream)).last_seq
+    if end < position:
+        raise LogWentBack(f"{stream} ends at {end}, but was read up to {position}: it has lost messages")
 
 
 async def _clean(ports: Ports, owner: Owner, index: TimingIndex) -> None:
