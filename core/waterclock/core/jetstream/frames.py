@@ -64,7 +64,7 @@ class FrameWriter:
             raise RuntimeError("the frame writer is closed")
         future: asyncio.Future[int] = self._loop.create_future()
         encoded = _encode(event)
-        if len(encoded) + _ENVELOPE > self._publisher.max_payload:
+        if len(encoded) > MAX_BYTES and len(encoded) + _ENVELOPE > self._publisher.max_payload:
             future.set_exception(TooLarge(f"an event of {len(encoded)} bytes for {event.run_id}"))
             return future
         lane = self._lanes.get(partition)
