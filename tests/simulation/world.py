@@ -113,7 +113,7 @@ class World:
         for sequence in range(self.runs_read + 1, end + 1):
             frame = self.runs[sequence - 1]
             if frame.writer == self.writer:
-                owner.observe_own(frame, sequence)
+                owner.observe_own(sequence)
             else:
                 owner.observe_frame(frame, sequence)
             self.runs_read = sequence

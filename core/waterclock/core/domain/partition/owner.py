@@ -5,6 +5,7 @@ of the protocol: new index entries are written, then the frame is appended, then
 published and stops are sent. A crash between any two of these is repaired by whoever replays the log next.
 """
 
+from collections import deque
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -51,6 +52,7 @@ class Owner:
         self._backfills = Backfills(self._ledger)
         self._wrote: dict[str, int] = {}
         """Runs decided on in frames that have not come back yet: run id -> the frame's sequence."""
+        self._unread: deque[tuple[int, list[str]]] = deque()
         self._news: list[tuple[RunEvent, Ended | None]] = []
         """Events of others that were applied and not yet followed up."""
 
@@ -100,14 +102,18 @@ class Owner:
 
     def wrote(self, sequence: int, events: Iterable[RunEvent]) -> None:
         """A frame of decisions is in the log."""
-        for event in events:
-            self._wrote[event.run_id] = sequence
+        run_ids = [event.run_id for event in events]
+        for run_id in run_ids:
+            self._wrote[run_id] = sequence
+        self._unread.append((sequence, run_ids))
 
-    def observe_own(self, frame: Frame, sequence: int) -> None:
+    def observe_own(self, sequence: int) -> None:
         """A frame of decisions has come back: all that was in the log before it has been read."""
-        for event in frame.events:
-            if self._wrote.get(event.run_id) == sequence:
-                del self._wrote[event.run_id]
+        while self._unread and self._unread[0][0] <= sequence:
+            written, run_ids = self._unread.popleft()
+            for run_id in run_ids:
+                if self._wrote.get(run_id) == written:
+                    del self._wrote[run_id]
 
     def observe_frame(self, frame: Frame, sequence: int) -> None:
         """An executor or the api wrote to the partition's log.
