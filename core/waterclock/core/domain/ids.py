@@ -14,6 +14,18 @@ def run_id(job_id: str, scheduled: int) -> str:
     return f"{job_id}@{_stamp(seconds)}{micros:06d}Z" if micros else f"{job_id}@{_stamp(seconds)}Z"
 
 
+def scheduled_of(run_id: str) -> int | None:
+    """The scheduled instant a run's id names; None if it names a command."""
+    stamp = run_id.partition("@")[2].partition("~")[0]
+    if len(stamp) not in (16, 22) or not stamp.endswith("Z"):
+        return None
+    try:
+        seconds = _seconds(stamp[:15])
+        return seconds * _SECOND + (int(stamp[15:21]) if len(stamp) == 22 else 0)
+    except ValueError:
+        return None
+
+
 def requested_run_id(job_id: str, command_id: str) -> str:
     """A run somebody asked for: the same command, repeated, names the same run."""
     return f"{job_id}@now-{command_id}"
@@ -39,6 +51,11 @@ def fraction(*parts: object) -> float:
 @lru_cache(maxsize=4096)
 def _stamp(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y%m%dT%H%M%S")
+
+
+@lru_cache(maxsize=4096)
+def _seconds(stamp: str) -> int:
+    return int(datetime.strptime(stamp, "%Y%m%dT%H%M%S").replace(tzinfo=UTC).timestamp())
 
 
 def _base32(number: int, width: int) -> str:
