@@ -1,0 +1,69 @@
+"""CPU seconds and memory of processes, their descendants included, as the kernel counts them."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+_TICK = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+Account = dict[str, float]
+"""CPU seconds by role."""
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all its living descendants."""
+    found = [pid]
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                found += tree(int(child))
+    except OSError:
+        pass
+    return found
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of the tree so far. A descendant that has ended is in the count of whoever waited for it."""
+    return sum(_ticks(each) for each in tree(pid)) / _TICK
+
+
+def own_seconds(pid: int) -> float:
+    """Of a process alone, without its children."""
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / _TICK if fields else 0.0
+
+
+def resident_mb(pid: int) -> float:
+    """Of one process. Not of its tree: Postgres's backends share most of theirs."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return 0.0
+    return pages * _PAGE / 1e6
+
+
+def take(pids: Mapping[str, Iterable[int]]) -> Account:
+    """CPU seconds of each role's processes, and of this one."""
+    account = {role: sum(cpu_seconds(pid) for pid in each) for role, each in pids.items()}
+    times = os.times()
+    return account | {"client": times.user + times.system}
+
+
+def per_thousand(before: Account, after: Account, jobs: int) -> Account:
+    """CPU seconds for 1,000 jobs by role, with their sum."""
+    spent = {role: max(0.0, after[role] - before.get(role, 0.0)) * 1000 / jobs for role in after}
+    return {role: round(seconds, 4) for role, seconds in (spent | {"total": sum(spent.values())}).items()}
+
+
+def _ticks(pid: int) -> int:
+    """User and system time, with that of children waited for."""
+    fields = _stat(pid)
+    return sum(int(field) for field in fields[11:15]) if fields else 0
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

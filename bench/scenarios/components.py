@@ -1,0 +1,59 @@
+"""Single components, measured by scripts of their own: each prints one JSON line, taken over as it is."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+
+from bench.household import ROOT
+from bench.plan import Plan
+from bench.result import Result
+
+_WITHIN = 180.0
+
+
+async def executor_handlers(plan: Plan) -> AsyncIterator[Result]:
+    async for result in _script("executor_handlers", str(plan.count(40_000, quick=10_000))):
+        yield result
+
+
+async def process_spawn(plan: Plan) -> AsyncIterator[Result]:
+    async for result in _script("process_spawn", str(plan.count(1_000, quick=300))):
+        yield result
+
+
+async def workflows(plan: Plan) -> AsyncIterator[Result]:
+    async for result in _script("workflows"):
+        yield result
+
+
+async def fan_out(plan: Plan) -> AsyncIterator[Result]:
+    async for result in _script("fan_out"):
+        yield result
+
+
+async def _script(name: str, *arguments: str) -> AsyncIterator[Result]:
+    script = ROOT / "bench" / f"{name}.py"
+    if not script.exists():
+        return
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(script), *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(), _WITHIN)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise
+    lines = [line for line in said.splitlines() if line.startswith(b"{")]
+    if process.returncode or not lines:
+        raise RuntimeError(f"{script.name} ended with {process.returncode}")
+    for number, line in enumerate(lines):
+        figures = json.loads(line)
+        figures.pop("bench", None)
+        cpu = figures.pop("cpu_ms_per_job", None)
+        yield Result(
+            name=name if number == 0 else f"{name}/{number + 1}",
+            figures={key: value if isinstance(value, int | float | str) else str(value) for key, value in figures.items()},
+            cpu={} if cpu is None else {"executor": cpu, "total": cpu},
+        )

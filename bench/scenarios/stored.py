@@ -1,0 +1,97 @@
+"""What stored schedules cost: lag of what is due, memory, and the time until a killed scheduler is replaced.
+
+Two schedulers, as one has them for that; the killed one's partitions go to the other when its leases have run out.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+from bench import jobs
+from bench.household import Household, household
+from bench.plan import Plan
+from bench.quantiles import curve, lag_figures
+from bench.result import Result
+from bench.scenarios.start_lag import warm_up
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.reader import stream_state
+from waterclock.proto import names
+
+_CHUNK = 20_000
+_RATE = 500
+_SECONDS = 10
+_KILL_RATE = 200
+_KILL_SECONDS = 8
+
+
+async def stored(plan: Plan) -> AsyncIterator[Result]:
+    sizes = plan.choose(
+        (10_000, 100_000, 1_000_000),
+        quick=(10_000, 50_000),
+        full=(10_000, 100_000, 1_000_000, 10_000_000),
+    )
+    async with household("--schedulers", "2") as house:
+        await warm_up(house)
+        count = 0
+        for size in sizes if not plan.smoke else (500, 1_000):
+            storing = await _store(house, count, size)
+            rate = round((size - count) / storing)
+            count = size
+            yield await _measure(house, size, rate)
+
+
+async def _store(house: Household, begun: int, size: int) -> float:
+    """Returns when all are in the index and in Postgres. Seconds until then."""
+    began = time.perf_counter()
+    defined = await house.history.definitions()
+    now = time.time()
+    for start in range(begun, size, _CHUNK):
+        chunk = [jobs.yearly(number, now) for number in range(start, min(start + _CHUNK, size))]
+        await jobs.submit(house.clock, chunk)
+    await house.history.until_defined(defined + size - begun, within=900, poll=0.5)
+    async with Connection.open(house.connection["nats"], name="bench") as connection:
+        while (await stream_state(connection, names.kv_stream(names.TIMING))).messages < size:
+            await asyncio.sleep(0.2)
+    return time.perf_counter() - began
+
+
+async def _measure(house: Household, size: int, stored_rate: int) -> Result:
+    first = time.time() + 3.0
+    lags = await _fire(house, first, _RATE * _SECONDS, _SECONDS)
+    nats_mb, scheduler_mb = house.memory_mb("nats"), house.memory_mb("scheduler")
+    takeover = await _takeover(house)
+    return Result(
+        name=f"stored/{size}",
+        figures={
+            "schedules": size,
+            "stored_rate": stored_rate,
+            **lag_figures(lags),
+            "nats_mb": nats_mb,
+            "scheduler_mb": scheduler_mb,
+            "takeover_s": round(takeover, 2),
+        },
+        curve=curve(lags),
+    )
+
+
+async def _fire(house: Household, first: float, count: int, seconds: float) -> list[float]:
+    before = await house.history.succeeded()
+    await jobs.submit(house.clock, jobs.spread(count, first, seconds))
+    await asyncio.sleep(max(0.0, first + seconds - time.time()))
+    done = await house.history.until_succeeded(before + count, within=60) - before
+    if done < count:
+        raise RuntimeError(f"{count - done} runs did not end")
+    span = (first - 0.001, first + seconds + 0.001)
+    return await house.history.lags(*(datetime.fromtimestamp(each, UTC) for each in span))
+
+
+async def _takeover(house: Household) -> float:
+    """Runs are due all the while; the latest start tells how long a partition was without its owner."""
+    first = time.time() + 2.0
+    firing = asyncio.create_task(_fire(house, first, _KILL_RATE * _KILL_SECONDS, _KILL_SECONDS))
+    await asyncio.sleep(first + 1.0 - time.time())
+    os.kill(house.processes["scheduler"][0], signal.SIGKILL)
+    return max(await firing)
