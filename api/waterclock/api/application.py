@@ -8,9 +8,11 @@ from waterclock.api.freshness import Freshness
 from waterclock.api.gate import Gate
 from waterclock.api.intake import Intake
 from waterclock.api.ledger import Ledger
+from waterclock.api.quotas import Quotas
 from waterclock.api.readmodels.pool import Pool
 from waterclock.api.requests import Requests
 from waterclock.api.shelf import Shelf
+from waterclock.api.tokens import Tokens
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
@@ -28,7 +30,9 @@ class Application:
     instance: str
     connection: Connection
     publisher: Publisher
+    tokens: Tokens
     gate: Gate
+    quotas: Quotas
     ledger: Ledger
     intake: Intake
     requests: Requests
@@ -58,13 +62,17 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
             for kind in (names.ARTIFACTS, names.LOGS)
         ]
         control = Bucket(connection, publisher, names.CONTROL)
+        tokens = Tokens(connection, control)
+        await scope.enter_async_context(tokens.followed())
         freshness = Freshness(connection, pool)
         yield Application(
             settings=settings,
             instance=instance,
             connection=connection,
             publisher=publisher,
-            gate=Gate(settings.token),
+            tokens=tokens,
+            gate=Gate(settings, tokens),
+            quotas=Quotas(control, pool),
             ledger=Ledger(connection, publisher, settings.partitions),
             intake=Intake(connection, publisher, settings.partitions, entered=freshness.wrote),
             requests=Requests(publisher, instance),

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from waterclock.api.errors import Forbidden
+from waterclock.api.namespaces import DEFAULT
 from waterclock.proto.methods import Method, Scope
 
 ALL_SCOPES: frozenset[Scope] = frozenset(("read", "submit", "operate", "admin"))
@@ -14,7 +15,12 @@ class Caller(Struct, frozen=True, kw_only=True):
     actor: str
     """A token's id, or how the caller was let in; recorded with everything they change."""
     scopes: frozenset[Scope] = ALL_SCOPES
-    namespace: str = "default"
+    namespace: str = DEFAULT
+
+    @property
+    def everywhere(self) -> bool:
+        """An administrator of the default namespace is one of all namespaces."""
+        return "admin" in self.scopes and self.namespace == DEFAULT
 
     def may(self, scope: Scope) -> bool:
         return scope == "open" or scope in self.scopes or "admin" in self.scopes

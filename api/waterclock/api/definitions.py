@@ -106,7 +106,7 @@ def _changes(patch: JobPatch) -> JobRequest:
 def _namespace(spec: JobSpec, caller: Caller) -> str:
     if spec.namespace in (DEFAULT, caller.namespace):
         return caller.namespace
-    if not caller.may("admin"):
+    if not caller.everywhere:
         raise Forbidden.field("namespace", f"your token is for {caller.namespace}")
     return spec.namespace
 

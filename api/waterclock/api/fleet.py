@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from waterclock.core.domain.instants import datetime_of
+from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.executor.membership import ExecutorHeartbeat
@@ -51,7 +51,7 @@ async def partitions(control: Bucket, count: int) -> list[Partition]:
                     owner=beat.instance,
                     host=beat.host,
                     lease=held.token,
-                    cursor=datetime_of(held.time_cursor),
+                    cursor=datetime_of(max(held.time_cursor, beat.at - int(held.lag_seconds * SECOND))),
                     lag_seconds=held.lag_seconds,
                     active_runs=held.active_runs,
                     armed=held.armed,

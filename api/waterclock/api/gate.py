@@ -1,27 +1,54 @@
 """Who is let in, by bearer token."""
 
 import hmac
+from typing import Any
 
 from waterclock.api.caller import LOCAL, Caller
 from waterclock.api.errors import Unauthenticated
+from waterclock.api.rate import Rates
+from waterclock.api.tokens import Tokens
+from waterclock.core.runtime.settings import Settings, SettingsError
+from waterclock.proto.methods import Method
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_BOOTSTRAP = Caller(actor="token:bootstrap")
+_NATS = Caller(actor="nats")
 
 
 class Gate:
-    def __init__(self, token: str | None) -> None:
-        """`token` None switches access control off; settings allow that on loopback only."""
-        self._token = token
+    def __init__(self, settings: Settings, tokens: Tokens) -> None:
+        if settings.auth == "off" and settings.host not in _LOOPBACK:
+            raise SettingsError("auth", "on, since the api listens on more than loopback", "off", "settings")
+        self._open = settings.auth == "off"
+        self._bootstrap = settings.token
+        self._rate = settings.rate_limit
+        self._tokens = tokens
+        self._rates = Rates()
 
-    def admit(self, scope: str, authorization: str | None) -> Caller:
-        """The caller behind an Authorization header."""
-        if self._token is None or scope == "open":
-            return LOCAL
-        kind, _, token = (authorization or "").partition(" ")
-        if kind.lower() != "bearer" or not token:
-            raise Unauthenticated.because("send `Authorization: Bearer TOKEN`; connection.json has the token")
-        if not hmac.compare_digest(token.strip().encode(), self._token.encode()):
-            raise Unauthenticated.because("nobody knows this token")
-        return Caller(actor="token:admin")
+    def admit(self, method: Method[Any, Any], authorization: str | None) -> Caller:
+        """The caller behind an Authorization header, if they may call the method."""
+        caller = LOCAL if self._open or method.scope == "open" else self._known(authorization)
+        caller.must(method)
+        return caller
 
-    def admit_over_nats(self, authorization: str | None) -> Caller:
+    def admit_over_nats(self, method: Method[Any, Any], authorization: str | None) -> Caller:
         """NATS has authenticated the connection by its own credentials; a token sent along narrows it."""
-        return self.admit("read", authorization) if authorization else Caller(actor="nats")
+        return self.admit(method, authorization) if authorization else _NATS
+
+    def _known(self, authorization: str | None) -> Caller:
+        kind, _, token = (authorization or "").partition(" ")
+        if kind.lower() != "bearer" or not token.strip():
+            raise Unauthenticated.because("send `Authorization: Bearer TOKEN`; connection.json has the token")
+        return self._bearer(token.strip())
+
+    def _bearer(self, token: str) -> Caller:
+        if self._bootstrap is not None and hmac.compare_digest(token.encode(), self._bootstrap.encode()):
+            return _BOOTSTRAP
+        grant = self._tokens.grant_of(token)
+        if grant is None:
+            raise Unauthenticated.because("nobody knows this token, or it has expired")
+        if rate := grant.rate_per_second or self._rate:
+            self._rates.take(grant.token_id, rate)
+        return Caller(
+            actor=f"token:{grant.token_id}", scopes=frozenset(grant.scopes), namespace=grant.namespace
+        )

@@ -103,7 +103,7 @@ class _Endpoint:
 
     async def _answer(self, request: Request) -> None:
         headers = request.headers or {}
-        caller = self._app.gate.admit_over_nats(headers.get("Authorization"))
+        caller = self._app.gate.admit_over_nats(self.method, headers.get("Authorization"))
         asked = bodies.read(request.data, self.method.request)
         if not self.method.streaming:
             await request.respond(_encode(await answer(self._app, self.method, asked, caller)))

@@ -387,6 +387,25 @@ class SystemStatus(Struct, frozen=True, kw_only=True):
     checks: list[Check]
 
 
+class Token(Struct, frozen=True, kw_only=True):
+    token_id: str
+    scopes: tuple[str, ...]
+    namespace: str
+    note: str
+    rate_per_second: float | None
+    created_at: datetime
+    expires_at: datetime | None
+    token: str | None = None
+    """The secret itself, shown once: in the answer to its creation."""
+
+
+class Namespace(Struct, frozen=True, kw_only=True):
+    namespace: str
+    max_jobs: int | None
+    jobs: int
+    """Scheduled or paused now."""
+
+
 class Ids(Struct, frozen=True, kw_only=True):
     ids: list[str]
 

@@ -347,6 +347,41 @@ SYSTEM_STATUS = Method(
     "read",
     Rest("GET", "/v1/status"),
 )
+TOKENS_CREATE = Method(
+    "tokens.create",
+    "Make a token",
+    queries.TokenRequest,
+    answers.Token,
+    "admin",
+    Rest("POST", "/v1/tokens", 201),
+)
+TOKENS_LIST = Method(
+    "tokens.list", "Tokens", queries.Nothing, Page[answers.Token], "admin", Rest("GET", "/v1/tokens")
+)
+TOKENS_REVOKE = Method(
+    "tokens.revoke",
+    "Revoke a token at once",
+    queries.TokenRef,
+    answers.Token,
+    "admin",
+    Rest("DELETE", "/v1/tokens/{token_id}"),
+)
+NAMESPACES_LIST = Method(
+    "namespaces.list",
+    "Namespaces and their quotas",
+    queries.Nothing,
+    Page[answers.Namespace],
+    "admin",
+    Rest("GET", "/v1/namespaces"),
+)
+NAMESPACES_LIMIT = Method(
+    "namespaces.limit",
+    "Set a namespace's quota",
+    queries.QuotaRequest,
+    answers.Namespace,
+    "admin",
+    Rest("PUT", "/v1/namespaces/{namespace}"),
+)
 IDS_FIND = Method("ids.find", "What a shortened id stands for", queries.IdQuery, answers.Ids, "read")
 
 METHODS: tuple[Method[Any, Any], ...] = tuple(

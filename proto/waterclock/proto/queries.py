@@ -230,6 +230,28 @@ class AuditQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     end: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="to")
 
 
+class TokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Somebody or something that may use the service, and how far."""
+
+    scopes: Annotated[
+        tuple[Literal["read", "submit", "operate", "admin"], ...], Meta(min_length=1, max_length=4)
+    ]
+    namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")] = "default"
+    note: Note = ""
+    rate_per_second: Annotated[float, Meta(gt=0, le=1e6)] | None = None
+    expires_in_seconds: Annotated[float, Meta(ge=1, le=315_576_000)] | None = None
+
+
+class TokenRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    token_id: str
+
+
+class QuotaRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")]
+    max_jobs: Annotated[int, Meta(ge=0)] | None = None
+    """Jobs that are scheduled or paused at the same time; None: as many as they like."""
+
+
 class IdQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which ids begin with this text? At most three are answered: enough to know whether it is one."""
 

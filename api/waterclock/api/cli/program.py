@@ -38,6 +38,8 @@ COMMANDS = {
     "why": "explain",
     "audit": "explain",
     "artifact": "artifact",
+    "token": "token",
+    "namespace": "token",
     "executors": "operate",
     "queues": "operate",
     "partitions": "operate",

@@ -2,6 +2,7 @@
 
 from waterclock.api.methods import (
     accept,
+    access,
     artifacts,
     backfills,
     control,
@@ -18,6 +19,7 @@ from waterclock.api.registry import handler_of, stream_of
 
 __all__ = [
     "accept",
+    "access",
     "artifacts",
     "backfills",
     "control",

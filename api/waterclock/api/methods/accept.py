@@ -33,6 +33,7 @@ _BREATH = 100
 async def create(app: Application, request: JobRequest, caller: Caller) -> JobAccepted:
     job = _new_job(app, request, caller)
     await _check(app, job)
+    await app.quotas.take(job.spec.namespace)
     try:
         return _accepted(job, await app.intake.create(job))
     except Taken:
@@ -59,6 +60,7 @@ async def batch(app: Application, request: JobBatch, caller: Caller) -> list[Bat
             jobs.append(job)
         if place % _BREATH == 0:
             await asyncio.sleep(0)
+    await app.quotas.take(caller.namespace, len(jobs))
     entered_in_order = await app.intake.create_many(jobs, key)
     for place, job, entered in zip(places, jobs, entered_in_order, strict=True):
         results[place] = await _result(app, place, job, entered, bytes(request.jobs[place]), caller)

@@ -2,9 +2,12 @@
 
 from datetime import UTC, datetime
 
+from msgspec import structs
+
 from waterclock.api import fleet
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
+from waterclock.api.namespaces import namespace_of
 from waterclock.api.readmodels import health
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
@@ -19,7 +22,13 @@ _PROJECTION_LAG = 10.0
 
 @handles(methods.EXECUTORS_LIST)
 async def list_executors(app: Application, request: Nothing, caller: Caller) -> Page[Executor]:
-    return Page(items=await fleet.executors(app.control))
+    """Runs of other namespaces are left out of what they have in hand."""
+    return Page(
+        items=[
+            structs.replace(executor, running=[r for r in executor.running if namespace_of(r) == caller.namespace])
+            for executor in await fleet.executors(app.control)
+        ]
+    )
 
 
 @handles(methods.QUEUES_LIST)

@@ -34,7 +34,7 @@ def build(app: Application) -> Litestar:
 
 def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteHandler:
     async def endpoint(request: Request[Any, Any, Any]) -> Response[Any]:
-        caller = app.gate.admit(method.scope, request.headers.get("authorization"))
+        caller = app.gate.admit(method, request.headers.get("authorization"))
         if rest.body == "bytes":
             return writing.write(request, rest, await files.upload(app, request, caller))
         asked = await reading.read(request, method, rest)

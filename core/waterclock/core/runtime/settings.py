@@ -59,6 +59,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     database_url: DatabaseUrl | None = None
     """Given: an existing Postgres is used, none is embedded."""
     token: Token | None = None
+    auth: Annotated[Literal["on", "off"], Meta(description="on or off")] = "on"
+    """Off lets everybody in who can reach the port; only on loopback."""
+    rate_limit: Annotated[float, Meta(gt=0, le=1e6, description="requests a second, above 0")] | None = None
+    """For tokens made without a rate of their own; the one that `up` writes has none."""
 
     partitions: Annotated[int, Meta(ge=1, le=4096, description="a number from 1 to 4096")] = 16
     replicas: Annotated[Literal[1, 3, 5], Meta(description="1, 3 or 5")] = 1

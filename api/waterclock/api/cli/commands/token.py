@@ -1,0 +1,114 @@
+"""`waterclock token`: create, list, revoke. And `waterclock namespace`: quotas."""
+
+from typing import Annotated
+
+import typer
+
+from waterclock.api import decoding
+from waterclock.api.cli import words
+from waterclock.api.cli.options import Data, Json
+from waterclock.api.cli.printing import note as say
+from waterclock.api.cli.printing import print_json
+from waterclock.api.cli.session import connected
+from waterclock.api.cli.tables import table
+from waterclock.proto import methods
+from waterclock.proto.queries import Nothing, QuotaRequest, TokenRef, TokenRequest
+
+token = typer.Typer(name="token", help="Who may use the service.", no_args_is_help=True, add_completion=False)
+namespace = typer.Typer(
+    name="namespace", help="Tenants, and what they may hold.", no_args_is_help=True, add_completion=False
+)
+
+
+@token.command()
+def create(
+    scope: Annotated[
+        list[str], typer.Option(help="read, submit, operate or admin; may be repeated.", metavar="S")
+    ],
+    namespace: Annotated[str, typer.Option(help="The tenant it is for.", metavar="NS")] = "default",
+    note: Annotated[str, typer.Option(help="Whose it is.", metavar="TEXT")] = "",
+    rate: Annotated[float | None, typer.Option(help="Requests a second.", metavar="N")] = None,
+    days: Annotated[float | None, typer.Option(help="Days until it expires.", metavar="N")] = None,
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """Make a token. The secret is shown once, now."""
+    fields = {
+        "scopes": scope,
+        "namespace": namespace,
+        "note": note,
+        "rate_per_second": rate,
+        "expires_in_seconds": None if days is None else days * 86_400,
+    }
+    with connected(data) as wire:
+        made = wire.call(methods.TOKENS_CREATE, decoding.convert(fields, TokenRequest, text=False))
+    if json:
+        print_json(made)
+        return
+    print(made.token)
+    say(f"keep it: it is not shown again. Revoke it with `waterclock token revoke {made.token_id}`")
+
+
+@token.command("list")
+def list_tokens(json: Json = False, data: Data = None) -> None:
+    """List tokens, without their secrets."""
+    with connected(data) as wire:
+        page = wire.call(methods.TOKENS_LIST, Nothing())
+    if json:
+        print_json(page)
+        return
+    rows = [
+        (
+            one.token_id,
+            ",".join(one.scopes),
+            one.namespace,
+            words.ago(one.created_at),
+            words.ago(one.expires_at),
+            one.note,
+        )
+        for one in page.items
+    ]
+    heads = ("TOKEN", "SCOPES", "NAMESPACE", "MADE", "EXPIRES", "NOTE")
+    print(table(heads, rows) if rows else "no tokens beside the one in connection.json")
+
+
+@token.command()
+def revoke(
+    token_id: Annotated[str, typer.Argument(metavar="TOKEN-ID", show_default=False)],
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """Revoke a token, at once and everywhere."""
+    with connected(data) as wire:
+        revoked = wire.call(methods.TOKENS_REVOKE, TokenRef(token_id=token_id))
+    print_json(revoked) if json else print(f"{revoked.token_id} revoked")
+
+
+@namespace.command("list")
+def list_namespaces(json: Json = False, data: Data = None) -> None:
+    """List namespaces with their jobs and quotas."""
+    with connected(data) as wire:
+        page = wire.call(methods.NAMESPACES_LIST, Nothing())
+    if json:
+        print_json(page)
+        return
+    rows = [(one.namespace, str(one.jobs), words.text(one.max_jobs)) for one in page.items]
+    print(table(("NAMESPACE", "JOBS", "AT MOST"), rows) if rows else "no namespaces in use")
+
+
+@namespace.command()
+def limit(
+    name: Annotated[str, typer.Argument(metavar="NAMESPACE", show_default=False)],
+    max_jobs: Annotated[
+        int | None, typer.Option(help="Jobs at the same time; not said: no limit.", metavar="N")
+    ] = None,
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """Set or lift a namespace's quota."""
+    with connected(data) as wire:
+        request = decoding.convert({"namespace": name, "max_jobs": max_jobs}, QuotaRequest, text=False)
+        found = wire.call(methods.NAMESPACES_LIMIT, request)
+    print_json(found) if json else print(
+        f"{name}: {found.jobs} jobs, at most {words.text(found.max_jobs) or 'any number'}"
+    )

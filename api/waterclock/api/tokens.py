@@ -1,0 +1,117 @@
+"""Bearer tokens: random secrets of which only the hash is kept, with what each may do.
+
+They live in the control bucket. Every api follows it, so that a token revoked anywhere is refused everywhere at once,
+and no request waits for a look-up.
+"""
+
+import asyncio
+import hashlib
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+from msgspec import Struct
+
+from waterclock.core.domain.ids import timed_id
+from waterclock.core.domain.instants import SECOND
+from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.pull import Delivery, Pull
+from waterclock.core.runtime.clock import now_us
+from waterclock.proto import names
+from waterclock.proto.events import Instant
+from waterclock.proto.methods import Scope
+from waterclock.proto.queries import TokenRequest
+
+log = logging.getLogger(__name__)
+
+_PREFIX = "token."
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    """What a token allows, as it is kept."""
+
+    token_id: str
+    scopes: tuple[Scope, ...]
+    namespace: str
+    note: str
+    created_at: Instant
+    created_by: str
+    rate_per_second: float | None = None
+    expires_at: Instant | None = None
+
+
+class Tokens:
+    def __init__(self, connection: Connection, bucket: Bucket) -> None:
+        self._connection = connection
+        self._bucket = bucket
+        self._grants: dict[str, Grant] = {}
+
+    @asynccontextmanager
+    async def followed(self) -> AsyncIterator[None]:
+        """Knows every token while the scope lasts."""
+        subject = names.kv_subject(names.CONTROL, f"{_PREFIX}*")
+        async with Pull.ordered(self._connection, self._bucket.stream, [subject], after_sequence=0) as pull:
+            while pull.pending:
+                self._read(await pull.next(timeout=1.0))
+            following = asyncio.create_task(self._follow(pull))
+            try:
+                yield
+            finally:
+                following.cancel()
+                with suppress(asyncio.CancelledError):
+                    await following
+
+    def grant_of(self, token: str) -> Grant | None:
+        """What a token allows; None if nobody knows it, or it has expired."""
+        grant = self._grants.get(_hash(token))
+        if grant is None or (grant.expires_at is not None and grant.expires_at <= now_us()):
+            return None
+        return grant
+
+    def all(self) -> list[Grant]:
+        return sorted(self._grants.values(), key=lambda grant: grant.created_at)
+
+    async def make(self, request: TokenRequest, actor: str) -> tuple[Grant, str]:
+        """A new token: what it allows, and the secret, which is nowhere else."""
+        token, now = f"wc_{secrets.token_urlsafe(32)}", now_us()
+        span = request.expires_in_seconds
+        grant = Grant(
+            token_id=timed_id(now, secrets.randbits(50)),
+            scopes=tuple(sorted(set(request.scopes))),
+            namespace=request.namespace,
+            note=request.note,
+            created_at=now,
+            created_by=actor,
+            rate_per_second=request.rate_per_second,
+            expires_at=None if span is None else now + int(span * SECOND),
+        )
+        await self._bucket.create(_PREFIX + _hash(token), msgspec.json.encode(grant), ttl=span)
+        self._grants[_hash(token)] = grant
+        return grant, token
+
+    async def revoke(self, token_id: str) -> Grant | None:
+        for digest, grant in list(self._grants.items()):
+            if grant.token_id == token_id:
+                await self._bucket.delete(_PREFIX + digest)
+                self._grants.pop(digest, None)
+                return grant
+        return None
+
+    async def _follow(self, pull: Pull) -> None:
+        while True:
+            self._read(await pull.next())
+
+    def _read(self, deliveries: list[Delivery]) -> None:
+        for delivery in deliveries:
+            digest = delivery.subject.rpartition(".")[2]
+            if delivery.is_marker or not delivery.data:
+                self._grants.pop(digest, None)
+            else:
+                self._grants[digest] = msgspec.json.decode(delivery.data, type=Grant)
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

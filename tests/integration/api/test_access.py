@@ -1,0 +1,177 @@
+"""Tokens reach as far as they say, namespaces do not see one another, and too much is too much."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from waterclock.api.client.client import Client
+from waterclock.api.errors import NotFound, Unauthenticated
+from waterclock.proto.methods import METHODS, Method
+
+from .conftest import Served
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@asynccontextmanager
+async def holding(house: Served, **fields: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with a new token."""
+    made = await house.http.post("/v1/tokens", json=fields)
+    assert made.status_code == 201, made.text
+    headers = {"Authorization": f"Bearer {made.json()['token']}", "Token-Id": made.json()["token_id"]}
+    async with httpx.AsyncClient(base_url=house.http.base_url, headers=headers, timeout=20) as http:
+        yield http
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m.rest], ids=lambda method: method.name)
+async def test_every_method_wants_its_scope(house: Served, method: Method) -> None:  # type: ignore[type-arg]
+    assert method.rest is not None
+    path = method.rest.path.format_map(_Any())
+    others = [scope for scope in ("read", "submit", "operate") if scope != method.scope]
+    async with httpx.AsyncClient(base_url=house.http.base_url) as anonymous:
+        assert (await anonymous.request(method.rest.verb, path)).status_code == 401
+    async with holding(house, scopes=others) as without:
+        answer = await without.request(method.rest.verb, path, content=b"{}")
+        assert answer.status_code == 403, answer.text
+        assert method.scope in answer.json()["detail"]
+
+
+class _Any(dict[str, str]):
+    def __missing__(self, key: str) -> str:
+        return "0" * 64 if key == "digest" else "nobody"
+
+
+async def test_a_token_does_what_its_scopes_say(house: Served) -> None:
+    async with holding(house, scopes=["submit"], note="ci") as ci, holding(house, scopes=["read"]) as viewer:
+        job = (await ci.post("/v1/jobs", json={"name": "x", "command": "true", "schedule": "@yearly"})).json()
+        assert (await ci.get(f"/v1/jobs/{job['job_id']}")).status_code == 403
+        assert (await viewer.get(f"/v1/jobs/{job['job_id']}")).status_code == 200
+        assert (await viewer.delete(f"/v1/jobs/{job['job_id']}")).status_code == 403
+
+
+async def test_a_revoked_token_is_refused_at_once(house: Served) -> None:
+    async with holding(house, scopes=["read"]) as http:
+        assert (await http.get("/v1/executors")).status_code == 200
+        assert (await house.http.delete(f"/v1/tokens/{http.headers['Token-Id']}")).status_code == 200
+        assert (await http.get("/v1/executors")).status_code == 401
+        assert (await house.http.delete(f"/v1/tokens/{http.headers['Token-Id']}")).status_code == 404
+
+
+async def test_an_expired_token_is_refused(house: Served) -> None:
+    async with holding(house, scopes=["read"], expires_in_seconds=1) as http:
+        assert (await http.get("/v1/executors")).status_code == 200
+        async with asyncio.timeout(5):
+            while (await http.get("/v1/executors")).status_code == 200:
+                await asyncio.sleep(0.05)
+        assert (await http.get("/v1/executors")).status_code == 401
+
+
+async def test_no_secret_is_kept(house: Served) -> None:
+    made = (await house.http.post("/v1/tokens", json={"scopes": ["read"], "note": "canary"})).json()
+    entries = await house.app.control.scan("token.*")
+    assert any(b"canary" in entry.value for entry in entries)
+    assert not any(made["token"].encode() in entry.value or made["token"] in entry.key for entry in entries)
+    listed = (await house.http.get("/v1/tokens")).json()["items"]
+    assert all(token["token"] is None for token in listed)
+
+
+async def test_a_token_has_its_rate(house: Served) -> None:
+    async with holding(house, scopes=["read"], rate_per_second=3) as http:
+        answers = [await http.get("/v1/executors") for _ in range(8)]
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert {answer.status_code for answer in answers} == {200, 429}
+        assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+    assert (await house.http.get("/v1/executors")).status_code == 200
+
+
+async def test_namespaces_do_not_see_one_another(house: Served) -> None:
+    scopes = ["read", "submit", "operate"]
+    async with (
+        holding(house, scopes=scopes, namespace="acme") as acme,
+        holding(house, scopes=scopes, namespace="zeta") as zeta,
+    ):
+        body = {"job_id": "same", "name": "theirs", "command": "echo acme", "schedule": "@yearly"}
+        made = await acme.post("/v1/jobs", json=body)
+        assert (made.status_code, made.json()["job_id"], made.headers["location"]) == (
+            201,
+            "same",
+            "/v1/jobs/same",
+        )
+        assert (await zeta.get("/v1/jobs/same")).status_code == 404
+        assert (await house.http.get("/v1/jobs/same")).status_code == 404
+        assert (await house.http.get("/v1/jobs/acme=same")).status_code == 404
+        for verb, path in (
+            ("PATCH", "/v1/jobs/same"), ("DELETE", "/v1/jobs/same"), ("POST", "/v1/jobs/same/pause"),
+            ("POST", "/v1/jobs/same/runNow"), ("GET", "/v1/jobs/same/status"), ("GET", "/v1/jobs/same/runs"),
+            ("GET", "/v1/jobs/same/next"), ("GET", "/v1/events?job=same"), ("GET", "/v1/jobs/same/why"),
+        ):  # fmt: skip
+            assert (await zeta.request(verb, path, content=b"{}")).status_code == 404, path
+        assert (await zeta.post("/v1/jobs", json={**body, "command": "echo zeta"})).status_code == 201
+        run = (await acme.post("/v1/jobs/same/runNow")).json()["run_id"]
+        assert run.startswith("same@now-")
+        async with asyncio.timeout(10):
+            while (await acme.get(f"/v1/runs/{run}")).json().get("status") != "SUCCESS":
+                await asyncio.sleep(0.05)
+        assert (await zeta.get(f"/v1/runs/{run}")).status_code == 404
+        assert (await zeta.get(f"/v1/runs/{run}/log")).status_code == 404
+        assert (await acme.get(f"/v1/runs/{run}/log")).text == "acme\n"
+        assert [job["job_id"] for job in (await acme.get("/v1/jobs")).json()["items"]] == ["same"]
+        assert (await zeta.get("/v1/jobs/same/runs")).json() == []
+        dependent = await acme.post(
+            "/v1/jobs", json={"name": "after", "command": "true", "dependencies": ["same"]}
+        )
+        assert dependent.status_code == 201, dependent.text
+        job = (await acme.get(dependent.headers["location"])).json()
+        assert job["dependencies"] == ["same"]
+        edited = await acme.patch(dependent.headers["location"], json={"priority": 3})
+        assert (edited.json()["dependencies"], edited.json()["priority"]) == (["same"], 3)
+
+
+async def test_the_same_key_in_two_namespaces_is_two_keys(house: Served) -> None:
+    body = {"name": "k", "command": "true", "schedule": "@yearly", "idempotency_key": "shared words"}
+    async with (
+        holding(house, scopes=["submit"], namespace="one") as one,
+        holding(house, scopes=["submit"], namespace="two") as two,
+    ):
+        answers = [await one.post("/v1/jobs", json=body), await two.post("/v1/jobs", json=body)]
+    assert [answer.status_code for answer in answers] == [201, 201]
+
+
+async def test_a_namespace_holds_no_more_than_its_quota(house: Served) -> None:
+    limited = await house.http.put("/v1/namespaces/small", json={"max_jobs": 2})
+    assert limited.json() == {"namespace": "small", "max_jobs": 2, "jobs": 0}
+    async with holding(house, scopes=["submit", "read"], namespace="small") as small:
+        codes = [
+            (
+                await small.post("/v1/jobs", json={"name": f"{n}", "command": "true", "schedule": "@yearly"})
+            ).status_code
+            for n in range(3)
+        ]
+        assert codes == [201, 201, 429]
+        assert (await small.put("/v1/namespaces/small", json={})).status_code == 403
+
+
+async def test_artifacts_are_their_namespaces(house: Served) -> None:
+    async with (
+        holding(house, scopes=["submit", "read"], namespace="acme") as acme,
+        holding(house, scopes=["read"], namespace="zeta") as zeta,
+    ):
+        pushed = (await acme.post("/v1/artifacts", content=b"#!/bin/sh\necho hi\n")).json()["artifact"]
+        assert (await acme.get(f"/v1/artifacts/{pushed}")).content == b"#!/bin/sh\necho hi\n"
+        assert (await zeta.get(f"/v1/artifacts/{pushed}")).status_code == 404
+
+
+async def test_over_nats_a_token_narrows(house: Served) -> None:
+    made = (await house.http.post("/v1/tokens", json={"scopes": ["read"], "namespace": "acme"})).json()
+    plain = await house.client.jobs.create(name="default's", command="true", cron="@yearly")
+    async with Client.connect(house.settings.nats_url, token=made["token"]) as narrow:
+        with pytest.raises(NotFound):
+            await narrow.jobs.get(plain.job_id)
+    await house.http.delete(f"/v1/tokens/{made['token_id']}")
+    async with Client.connect(house.settings.nats_url, token=made["token"]) as gone:
+        with pytest.raises(Unauthenticated):
+            await gone.jobs.get(plain.job_id)
