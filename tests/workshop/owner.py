@@ -129,6 +129,12 @@ class Owner:
         listing = await self.connection.api(f"CONSUMER.LIST.{names.WORK}")
         return sum(consumer["num_ack_pending"] for consumer in listing["consumers"])
 
+    async def until_held(self, count: int) -> None:
+        async def enough() -> bool:
+            return await self.held() >= count
+
+        await eventually(enough, f"{count} deliveries in hand")
+
     async def pid_of(self, executor_id: str) -> int:
         """From its heartbeat."""
         control = Bucket(self.connection, self.publisher, names.CONTROL)

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
+from waterclock.executor.tally import Tally
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.work import ClaimReply, ClaimRequest, WorkItem
@@ -25,12 +26,18 @@ _WAIT = Verdict("wait")
 
 
 class Claims:
-    def __init__(self, connection: Connection, *, executor_id: str, partitions: int) -> None:
+    def __init__(self, connection: Connection, tally: Tally, *, executor_id: str, partitions: int) -> None:
         self._connection = connection
+        self._tally = tally
         self._executor_id = executor_id
         self._partitions = partitions
 
     async def ask(self, item: WorkItem, delivered: int) -> Verdict:
+        verdict = await self._ask(item, delivered)
+        self._tally.claimed(verdict.kind)
+        return verdict
+
+    async def _ask(self, item: WorkItem, delivered: int) -> Verdict:
         """No answer means wait: the owner may be changing."""
         request = ClaimRequest(
             run_id=item.run_id,

@@ -16,7 +16,9 @@ from waterclock.executor.claims import Claims
 from waterclock.executor.classify import OutcomeEvent, classify, rejected
 from waterclock.executor.deadline import start_deadline
 from waterclock.executor.fences import Fences
+from waterclock.executor.gates import Gates, is_gated
 from waterclock.executor.keepalive import KeepAlive
+from waterclock.executor.keys import Place
 from waterclock.executor.performer.performer import Performer
 from waterclock.executor.processes import WardenLost
 from waterclock.executor.reporter import Reporter
@@ -42,6 +44,7 @@ class Desk(Struct, frozen=True, kw_only=True):
     claims: Claims
     stops: Stops
     fences: Fences
+    gates: Gates
     stop_grace: float
     """Seconds between TERM and KILL."""
 
@@ -56,6 +59,8 @@ class Lane:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[Running, int]] = deque()
         """Delivered, but costing more slots than are free; and the crash count of each."""
+        self._places: dict[Running, Place] = {}
+        """Under concurrency keys, to be given back."""
         self._busy: set[Running] = set()
         """Being claimed or performed: each has a task."""
         self._idle = asyncio.Event()
@@ -124,6 +129,27 @@ class Lane:
                 desk.acks.nak(running.delivery, _ASK_AGAIN_SECONDS)
 
     def _admit(self, running: Running, crash_count: int) -> None:
+        if is_gated(running.item.spec):
+            self._busy.add(running)
+            running.task = self._loop.create_task(self._run_gated(running, crash_count))
+        else:
+            self._fill(running, crash_count)
+
+    async def _run_gated(self, running: Running, crash_count: int) -> None:
+        """Wait at the gates first, without a slot."""
+        try:
+            entered = await self._desk.gates.enter(running)
+        finally:
+            self._rest(running)
+        if isinstance(entered, Place):
+            self._places[running] = entered
+            self._fill(running, crash_count)
+        elif entered is None:
+            self._fill(running, crash_count)
+        else:
+            self._report(running, classify(self._started(running, crash_count), entered, now_us()))
+
+    def _fill(self, running: Running, crash_count: int) -> None:
         slots = self.slots
         if self._waiting or not slots.fits(running.cost):
             self._waiting.append((running, crash_count))
@@ -142,6 +168,8 @@ class Lane:
                 end = await self._perform(attempt, running)
                 self._report(running, classify(attempt, end, now_us()))
         finally:
+            if self._places and (place := self._places.pop(running, None)) is not None:
+                await self._desk.gates.keys.release(place)
             self._rest(running)
             self._release(running.cost)
 

@@ -51,8 +51,7 @@ class Membership:
         tier: str,
         queues: list[str],
         handlers: list[str],
-        slots: int,
-        used: Callable[[], int],
+        slots: Callable[[], tuple[int, int]],
     ) -> None:
         self._bucket = bucket
         self._in_hand = in_hand
@@ -64,7 +63,7 @@ class Membership:
             tier=tier,
             queues=queues,
             handlers=handlers,
-            slots=slots,
+            slots=0,
             used=0,
             running=[],
             more=False,
@@ -72,7 +71,7 @@ class Membership:
             started_at=now_us(),
             at=0,
         )
-        self._used = used
+        self._slots = slots
         self.state = "running"
 
     async def beat_for_ever(self) -> None:
@@ -85,9 +84,11 @@ class Membership:
 
     async def beat(self) -> None:
         running = [held.item.run_id for held in self._in_hand]
+        total, used = self._slots()
         heartbeat = msgspec.structs.replace(
             self._about,
-            used=self._used(),
+            slots=total,
+            used=used,
             running=running[:_LISTED],
             more=len(running) > _LISTED,
             state=self.state,

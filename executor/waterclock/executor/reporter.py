@@ -9,6 +9,7 @@ from waterclock.core.jetstream.frames import FrameWriter
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.classify import OutcomeEvent
 from waterclock.executor.running import InHand, Key, Running, key_of
+from waterclock.executor.tally import Tally
 from waterclock.proto import names
 from waterclock.proto.events import OutcomeRejected, RunStarted
 from waterclock.proto.work import WorkItem
@@ -20,8 +21,11 @@ LetGo = Callable[[Running], None]
 
 
 class Reporter:
-    def __init__(self, frames: FrameWriter, in_hand: InHand, *, executor_id: str, partitions: int) -> None:
+    def __init__(
+        self, frames: FrameWriter, in_hand: InHand, tally: Tally, *, executor_id: str, partitions: int
+    ) -> None:
         self._frames = frames
+        self._tally = tally
         self._in_hand = in_hand
         self._executor_id = executor_id
         self._partitions = partitions
@@ -44,6 +48,7 @@ class Reporter:
     def ended(self, running: Running, event: OutcomeEvent | OutcomeRejected, let_go: LetGo | None) -> None:
         """`let_go` is called when the log has acknowledged the outcome; None: the work is somebody else's by now."""
         self._silent.pop(key_of(running.item), None)
+        self._tally.ended(running.item, event)
         acknowledged = self._frames.append(self.partition_of(event.run_id), event)
         acknowledged.add_done_callback(partial(self._acknowledged, running, let_go))
 

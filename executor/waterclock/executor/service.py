@@ -21,8 +21,11 @@ from waterclock.core.store.opening import open_store
 from waterclock.core.store.store import Store
 from waterclock.executor.artifacts import ArtifactCache
 from waterclock.executor.claims import Claims
+from waterclock.executor.crew import Crew
 from waterclock.executor.fences import Fences
+from waterclock.executor.gates import Gates
 from waterclock.executor.keepalive import KeepAlive
+from waterclock.executor.keys import Keys
 from waterclock.executor.lane import Desk, Lane
 from waterclock.executor.loading import load_workers
 from waterclock.executor.membership import Membership
@@ -33,10 +36,12 @@ from waterclock.executor.performer.performer import Performer
 from waterclock.executor.performer.process import ProcessPerformer
 from waterclock.executor.processes import Processes
 from waterclock.executor.puller import Puller, sources_of
+from waterclock.executor.rates import Rates
 from waterclock.executor.reporter import Reporter
 from waterclock.executor.running import InHand
 from waterclock.executor.slots import Slots
 from waterclock.executor.stops import Stops
+from waterclock.executor.tally import Tally
 from waterclock.executor.tells import telling
 from waterclock.executor.threads import Threads
 from waterclock.executor.worker import Worker
@@ -68,6 +73,7 @@ class Executor:
             raise SettingsError("nats_url", "a URL like nats://host:4222", "nothing", "executor")
         self.executor_id = instance_id("executor")
         self.taking_work = asyncio.Event()
+        self._lanes: list[Lane] = []
         self._url = settings.nats_url
         self._settings = settings
         self._workers = workers
@@ -79,7 +85,9 @@ class Executor:
             publisher = Publisher(connection)
             frames = FrameWriter(publisher, writer=self.executor_id)
             control = Bucket(connection, publisher, names.CONTROL)
-            desk = self._desk(connection, frames, control)
+            in_hand = InHand()
+            tally = Tally(slots=self._slots, in_hand=lambda: len(in_hand))
+            desk = self._desk(connection, frames, control, in_hand, tally)
             await scope.enter_async_context(desk.stops.listening(connection, self.executor_id))
             logs = await scope.enter_async_context(
                 open_store(self._settings, connection, publisher, names.LOGS)
@@ -94,10 +102,13 @@ class Executor:
             if processes is not None:
                 lines.insert(0, await self._command_line(scope, outputs, processes, artifacts))
             opened = [await self._open_line(scope, connection, desk, line) for line in lines]
-            membership = self._membership(control, desk, opened)
+            self._lanes = [lane for lane, _ in opened]
+            await scope.enter_async_context(tally.shown())
+            membership = self._membership(control, in_hand)
             async with _background(
                 desk.keep_alive.run(),
                 membership.beat_for_ever(),
+                desk.gates.keys.renew_for_ever(),
                 _alive(processes),
             ):
                 self.taking_work.set()
@@ -110,8 +121,9 @@ class Executor:
                 await frames.close()
             await membership.leave()
 
-    def _desk(self, connection: Connection, frames: FrameWriter, control: Bucket) -> Desk:
-        in_hand = InHand()
+    def _desk(
+        self, connection: Connection, frames: FrameWriter, control: Bucket, in_hand: InHand, tally: Tally
+    ) -> Desk:
         acks = Acks(connection)
         partitions = self._settings.partitions
         return Desk(
@@ -124,10 +136,11 @@ class Executor:
                 ack_wait=self._settings.ack_wait_seconds,
                 connected=lambda: connection.nc.is_connected,
             ),
-            reporter=Reporter(frames, in_hand, executor_id=self.executor_id, partitions=partitions),
-            claims=Claims(connection, executor_id=self.executor_id, partitions=partitions),
+            reporter=Reporter(frames, in_hand, tally, executor_id=self.executor_id, partitions=partitions),
+            claims=Claims(connection, tally, executor_id=self.executor_id, partitions=partitions),
             stops=Stops(in_hand, grace=self._settings.stop_grace_seconds),
             fences=Fences(control, self.executor_id),
+            gates=Gates(Keys(control, self.executor_id), Rates(control)),
             stop_grace=self._settings.stop_grace_seconds,
         )
 
@@ -156,13 +169,14 @@ class Executor:
         )
 
     def _worker_line(self, scope: AsyncExitStack, worker: Worker, outputs: Outputs) -> Line:
-        threads = Threads(worker.slots)
+        threads, crew = Threads(worker.slots), Crew()
         scope.callback(threads.close)
+        scope.callback(crew.close)
         return Line(
             routes=[names.route_of(worker.queue, name) for name in worker.handlers],
             tier=worker.tier,
             slots=worker.slots,
-            performers={Handler: HandlerPerformer(worker.handlers, outputs, threads)},
+            performers={Handler: HandlerPerformer(worker.handlers, outputs, threads, crew)},
         )
 
     async def _open_line(
@@ -176,19 +190,22 @@ class Executor:
         await scope.enter_async_context(puller.pulling())
         return lane, puller
 
-    def _membership(self, bucket: Bucket, desk: Desk, lines: Sequence[tuple[Lane, Puller]]) -> Membership:
+    def _slots(self) -> tuple[int, int]:
+        """How many there are, and how many are in use."""
+        return sum(lane.slots.total for lane in self._lanes), sum(lane.slots.used for lane in self._lanes)
+
+    def _membership(self, bucket: Bucket, in_hand: InHand) -> Membership:
         queues = {worker.queue for worker in self._workers}
         if self._runs_processes:
             queues.add(self._settings.queue)
         return Membership(
             bucket,
-            desk.in_hand,
+            in_hand,
             executor_id=self.executor_id,
             tier=self._settings.tier if self._runs_processes else self._workers[0].tier,
             queues=sorted(queues),
             handlers=sorted(name for worker in self._workers for name in worker.handlers),
-            slots=sum(lane.slots.total for lane, _ in lines),
-            used=lambda: sum(lane.slots.used for lane, _ in lines),
+            slots=self._slots,
         )
 
 

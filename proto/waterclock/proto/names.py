@@ -140,6 +140,16 @@ def run_lease_key(run_id: str) -> str:
     return f"run.{run_id}"
 
 
+def key_place(digest: str, place: int | str = "*") -> str:
+    """One of the places that runs with the same concurrency key share."""
+    return f"key.{digest}.{place}"
+
+
+def rate_state(digest: str) -> str:
+    """When the next run with this rate key may start."""
+    return f"rate.{digest}"
+
+
 def claim_subject(partition: int | str = "*") -> str:
     """Request/reply to the owner of a partition: may this redelivered attempt still run?"""
     return f"wc.claim.{partition}"

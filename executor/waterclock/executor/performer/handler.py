@@ -1,31 +1,33 @@
 """Python handlers."""
 
 import asyncio
-import traceback
 from collections.abc import Callable, Mapping
 
 from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
 from waterclock.executor.context import Context
-from waterclock.executor.directives import Cancel, Retry, Snooze
-from waterclock.executor.json_output import NotAnOutput, encoded
+from waterclock.executor.crew import Crew
+from waterclock.executor.failures import ending_of
+from waterclock.executor.json_output import encoded
 from waterclock.executor.output import OutputLog, Outputs
 from waterclock.executor.running import Cause, Running, ended_by
 from waterclock.executor.threads import Interrupted, Threads
 from waterclock.executor.worker import Handled
 from waterclock.proto.spec import Handler
 
-_TRACEBACK_LIMIT = 8 * 1024
 _NO_OUTPUT = ending.Succeeded()
 
 
 class HandlerPerformer:
     slow = False
 
-    def __init__(self, handlers: Mapping[str, Handled], outputs: Outputs, threads: Threads) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Handled], outputs: Outputs, threads: Threads, crew: Crew
+    ) -> None:
         self._handlers = handlers
         self._outputs = outputs
         self._threads = threads
+        self._crew = crew
 
     async def perform(self, attempt: Attempt, running: Running) -> ending.Ending:
         task = attempt.item.spec.task
@@ -42,19 +44,20 @@ class HandlerPerformer:
                 value = await handled.function(context, payload)
             elif handled.run_in == "thread":
                 value = await self._threads.call(handled.function, context, payload, running=running)
+            elif handled.run_in == "process":
+                return await voice.finished(
+                    await self._crew.call(handled.function, attempt, voice.write, running)
+                )
             else:
                 value = handled.function(context, payload)
             end: ending.Ending = _NO_OUTPUT if value is None else ending.Succeeded(output=encoded(value))
         except (asyncio.CancelledError, Interrupted):
             end = _stopped(running)
         except Exception as error:
-            end = _failure(error)
+            end = ending_of(error)
         finally:
             running.uninterruptible()
-        if voice.log is None:
-            return end
-        voice.log.finish()
-        return await voice.log.kept(end)
+        return end if voice.log is None else await voice.finished(end)
 
 
 class _Voice:
@@ -73,6 +76,12 @@ class _Voice:
             self.log = self._outputs.open(self._attempt)
         self.log.hear(data)
 
+    async def finished(self, end: ending.Ending) -> ending.Ending:
+        if self.log is None:
+            return end
+        self.log.finish()
+        return await self.log.kept(end)
+
     def write_from_thread(self, data: bytes) -> None:
         self._loop.call_soon_threadsafe(self.write, data)
 
@@ -90,21 +99,3 @@ def _stopped(running: Running) -> ending.Ending:
     assert running.task is not None
     running.task.uncancel()
     return ended_by(running.cause)
-
-
-def _failure(error: Exception) -> ending.Ending:
-    match error:
-        case Retry():
-            return ending.Failed(reason=str(error), error="Retry", after_seconds=error.after)
-        case Snooze():
-            return ending.Snoozed(seconds=error.seconds, reason=str(error))
-        case Cancel():
-            return ending.Cancelled(reason=str(error))
-        case NotAnOutput():
-            return ending.Failed(reason=str(error), final=True)
-        case _:
-            return ending.Failed(
-                reason=f"{type(error).__name__}: {error}"[:500],
-                error=type(error).__name__,
-                error_message="".join(traceback.format_exception(error))[-_TRACEBACK_LIMIT:],
-            )

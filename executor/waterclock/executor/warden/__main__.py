@@ -6,7 +6,6 @@ import resource
 import signal
 import socket
 import sys
-from pathlib import Path
 
 from waterclock.executor.warden.keeper import Keeper
 
@@ -25,7 +24,7 @@ def main() -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    Keeper(link, Path(sys.argv[2])).run()
+    Keeper(link, sys.argv[2]).run()
 
 
 if __name__ == "__main__":

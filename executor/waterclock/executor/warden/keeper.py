@@ -6,7 +6,6 @@ import shutil
 import signal
 import socket
 import time
-from pathlib import Path
 from typing import assert_never
 
 from waterclock.executor.warden import lineage
@@ -35,7 +34,7 @@ _FOREVER = -1.0
 
 
 class Keeper:
-    def __init__(self, link: socket.socket, root: Path) -> None:
+    def __init__(self, link: socket.socket, root: str) -> None:
         self._link = link
         self._root = root
         self._epoll = select.epoll()
@@ -100,8 +99,7 @@ class Keeper:
                 assert_never(order)
 
     def _start(self, order: Start) -> None:
-        directory = Path(order.directory) if order.directory else self._root / str(order.ward)
-        ward = Ward(order, directory, OutputPipes(self._epoll))
+        ward = Ward(order, order.directory or f"{self._root}/{order.ward}", OutputPipes(self._epoll))
         try:
             ward.start(order)
         except (CannotStart, OSError) as error:

@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-from pathlib import Path
 
 from waterclock.executor.warden.orders import Limits, Start
 
@@ -16,7 +15,7 @@ class CannotStart(Exception):
     pass
 
 
-def launch(order: Start, directory: Path, stdin: int, stdout: int, stderr: int) -> int:
+def launch(order: Start, directory: str, stdin: int, stdout: int, stderr: int) -> int:
     """Returns the pid. The caller is single-threaded: the working directory is inherited from it."""
     argv = order.argv
     program = find_program(argv[0], order.env)
@@ -69,7 +68,7 @@ def _launch_as(
     program: str,
     argv: list[str],
     env: dict[str, str],
-    directory: Path,
+    directory: str,
     fds: tuple[int, int, int],
 ) -> int:
     user, group = identity

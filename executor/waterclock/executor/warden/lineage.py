@@ -6,17 +6,24 @@ from collections.abc import Iterable
 MARK = "WATERCLOCK_WARD"
 """The environment variable that names the ward of a process, however far it has wandered."""
 
+_MUCH = 64 * 1024
 _CHILDREN = f"/proc/self/task/{os.getpid()}/children"
 
 
 def children() -> set[int]:
     """Our direct children, zombies included: the processes we started and the orphans that came to us."""
     try:
-        with open(_CHILDREN) as file:
-            return {int(pid) for pid in file.read().split()}
+        file = os.open(_CHILDREN, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         me = os.getpid()
         return {pid for pid, (parent, _) in _table().items() if parent == me}
+    try:
+        text = os.read(file, _MUCH)
+        while more := os.read(file, _MUCH):
+            text += more
+    finally:
+        os.close(file)
+    return {int(pid) for pid in text.split()}
 
 
 def mark_of(pid: int) -> str | None:

@@ -21,10 +21,10 @@ class OutputPipes:
 
     def __init__(self, epoll: select.epoll) -> None:
         self._epoll = epoll
-        self.out, self.out_end = _pipe()
-        self.err, self.err_end = _pipe()
+        self.out, self.out_end, out_ordered = _pipe()
+        self.err, self.err_end, err_ordered = _pipe()
         self._open = [self.out, self.err]
-        self._ordered = _hold_one_packet(self.out_end) and _hold_one_packet(self.err_end)
+        self._ordered = out_ordered and err_ordered
         for fd in self._open:
             epoll.register(fd, _EDGE if self._ordered else select.EPOLLIN)
 
@@ -57,25 +57,20 @@ class OutputPipes:
             self._epoll.modify(fd, select.EPOLLIN)
 
     def close(self) -> None:
-        for fd in self._open:
-            self._epoll.unregister(fd)
-        os.close(self.out)
+        os.close(self.out)  # which takes it out of epoll too: nobody else has a copy
         os.close(self.err)
 
 
-def _pipe() -> tuple[int, int]:
-    read_end, write_end = os.pipe2(os.O_CLOEXEC)
-    os.set_blocking(read_end, False)
-    return read_end, write_end
-
-
-def _hold_one_packet(write_end: int) -> bool:
+def _pipe() -> tuple[int, int, bool]:
+    """Read end, write end, and whether it holds one packet."""
+    read_end, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        fcntl.fcntl(write_end, fcntl.F_SETFL, os.O_DIRECT)
+        fcntl.fcntl(write_end, fcntl.F_SETFL, os.O_DIRECT)  # and blocking again
         fcntl.fcntl(write_end, _F_SETPIPE_SZ, _PAGE)
     except OSError:
-        return False
-    return True
+        os.set_blocking(write_end, True)
+        return read_end, write_end, False
+    return read_end, write_end, True
 
 
 def _read_all(fd: int) -> bytes:

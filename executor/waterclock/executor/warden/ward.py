@@ -5,7 +5,6 @@ import os
 import resource
 import signal
 from collections.abc import Iterable
-from pathlib import Path
 
 from waterclock.executor.warden import lineage
 from waterclock.executor.warden.launch import launch
@@ -14,7 +13,7 @@ from waterclock.executor.warden.pipes import OutputPipes
 
 
 class Ward:
-    def __init__(self, order: Start, directory: Path, pipes: OutputPipes) -> None:
+    def __init__(self, order: Start, directory: str, pipes: OutputPipes) -> None:
         self.number = order.ward
         self.mark = f"{os.getpid()}.{order.ward}"
         self.pid = 0
@@ -77,7 +76,7 @@ class Ward:
             memory_bytes=memory_bytes if memory_bytes > _own_memory() else 0,
             dropped=self._dropped,
             last_line=self._last_line(),
-            unclean="" if _removed(self._directory) else str(self._directory),
+            unclean="" if _removed(self._directory) else self._directory,
             lapsed=self.lapsed,
             left_behind=self.left_behind,
         )
@@ -110,7 +109,7 @@ def _own_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _removed(directory: Path) -> bool:
+def _removed(directory: str) -> bool:
     """Whether an empty directory could be removed. What is in it is for others, with more time, to remove."""
     try:
         os.rmdir(directory)

@@ -1,0 +1,39 @@
+"""`python -m waterclock.executor.helper FD`: a process that calls handlers, started by `Crew` only."""
+
+import signal
+import sys
+from multiprocessing import spawn
+from multiprocessing.connection import Connection
+
+import msgspec
+
+from waterclock.executor import ending
+from waterclock.executor.attempt import Attempt
+from waterclock.executor.context import Context
+from waterclock.executor.crew import Function, Write
+from waterclock.executor.failures import ending_of
+from waterclock.executor.json_output import encoded
+
+
+def serve(pipe: Connection) -> None:
+    """A function and an attempt in; lines of its log, as bytes, and an ending out."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    spawn.prepare(pipe.recv())  # import paths and main module, as multiprocessing does for its own
+    while True:
+        try:
+            function, attempt = pipe.recv()
+        except (EOFError, OSError):
+            return
+        pipe.send(_called(function, attempt, pipe.send))
+
+
+def _called(function: Function, attempt: Attempt, write: Write) -> ending.Ending:
+    try:
+        value = encoded(function(Context(attempt, write), attempt.item.spec.payload))
+        return ending.Succeeded(output=None if value is None else msgspec.json.decode(value))
+    except Exception as error:
+        return ending_of(error)
+
+
+if __name__ == "__main__":
+    serve(Connection(int(sys.argv[1])))

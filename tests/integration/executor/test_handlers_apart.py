@@ -1,0 +1,58 @@
+"""Handlers in processes of their own."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from waterclock.core.runtime.settings import Settings
+from waterclock.proto.events import RunCancelled, RunFailed, RunSucceeded
+from waterclock.proto.spec import Handler
+from workshop.apart import worker
+from workshop.owner import Owner, eventually
+from workshop.separate import alive
+from workshop.shop import Shop, open_shop
+
+
+@pytest.fixture
+async def shop(owner: Owner, settings: Settings) -> AsyncIterator[Shop]:
+    async with open_shop(settings, [worker], processes=False) as shop:
+        yield shop
+
+
+async def test_a_helper_runs_it_and_is_used_again(owner: Owner, shop: Shop) -> None:
+    pids = []
+    for payload in ("one", "two"):
+        item = await owner.submit(Handler(handler="who"), payload=payload)
+        end = await owner.end_of(item, RunSucceeded)
+        assert end.output["payload"] == payload
+        assert end.log_url is not None
+        pids.append(end.output["pid"])
+    assert pids[0] == pids[1] != os.getpid()
+
+
+async def test_what_it_raises_arrives(owner: Owner, shop: Shop) -> None:
+    failing = await owner.submit(Handler(handler="fail"), payload="a key")
+    end = await owner.end_of(failing, RunFailed)
+    assert end.reason == "KeyError: 'a key'"
+    assert "in fail" in end.error_message
+    retried = await owner.submit(Handler(handler="again"), max_retries=1)
+    end = await owner.end_of(retried, RunFailed)
+    assert end.retry_at == end.at + 60_000_000
+
+
+async def test_its_death_is_a_failure_and_the_next_gets_another_helper(owner: Owner, shop: Shop) -> None:
+    item = await owner.submit(Handler(handler="die"))
+    assert (await owner.end_of(item, RunFailed)).reason == "its process ended with -9"
+    after = await owner.submit(Handler(handler="who"))
+    await owner.end_of(after, RunSucceeded)
+
+
+async def test_it_can_be_stopped_whatever_it_does(owner: Owner, shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    item = await owner.submit(Handler(handler="hang"), payload=str(file))
+    await eventually(lambda: file.exists() and file.read_text(), "its pid")
+    await owner.stop(item.run_id)
+    await owner.end_of(item, RunCancelled)
+    assert not alive(int(file.read_text()))
