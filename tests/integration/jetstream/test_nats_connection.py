@@ -156,6 +156,46 @@ async def test_closing_with_the_server_away_does_not_hang(nats_server: Server) -
     assert time.monotonic() - began < 3
 
 
+async def test_a_cancellation_of_nats_pys_own_making_is_not_taken_for_ours(
+    log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It awaits a future that it has cancelled itself if the close meets a reconnect at its very beginning."""
+    async with Connection.open(log_url, name="test") as connection:
+        close = connection.nc.close
+
+        async def close_and_trip() -> None:
+            await close()
+            raise asyncio.CancelledError
+
+        monkeypatch.setattr(connection.nc, "close", close_and_trip)
+    assert connection.nc.is_closed
+
+
+async def test_a_cancellation_of_ours_is_kept_while_closing(
+    log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing, never = asyncio.Event(), asyncio.Event()
+
+    async def stuck() -> None:
+        closing.set()
+        await never.wait()
+
+    opened: list[Connection] = []
+
+    async def use() -> None:
+        async with Connection.open(log_url, name="test") as connection:
+            opened.append(connection)
+            monkeypatch.setattr(connection.nc, "close", stuck)
+
+    using = asyncio.create_task(use())
+    await closing.wait()
+    using.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await using
+    monkeypatch.undo()
+    await opened[0].nc.close()
+
+
 async def test_an_outage_is_logged_once_and_a_bad_callback_does_not_stop_the_others(
     log_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:

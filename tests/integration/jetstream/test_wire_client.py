@@ -41,7 +41,7 @@ async def test_taps_and_nats_pys_own_subscriptions_live_together(log_url: str) -
         await connection.nc.publish("topic.a", b"x" * 200_000, headers={"A": "1"})
         message = await ordinary.next_msg(timeout=5)
         assert (len(message.data), message.headers) == (200_000, {"A": "1"})
-        assert tapped == [message.data]
+        await until(lambda: tapped == [message.data])
 
 
 async def test_what_is_said_in_one_turn_is_one_write(log_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

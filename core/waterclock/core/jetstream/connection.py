@@ -161,12 +161,7 @@ class Connection:
         self._up.set()
 
     async def _close(self) -> None:
-        self.nc.send_gathered()
-        try:
-            async with asyncio.timeout(_GRACE):
-                await self.nc.close()
-        except TimeoutError:
-            self.nc.abort_socket()
+        await self.nc.close_within(_GRACE)
 
     async def _failed(self, error: Exception) -> None:
         """Called by nats-py for whatever goes wrong, several times a second while the server is away."""

@@ -84,6 +84,23 @@ class WireClient(Client):
         except OSError as error:
             raise Disconnected from error
 
+    async def close_within(self, grace: float) -> None:
+        """Send what was gathered and close, by force if the server does not read any more.
+
+        When nats-py is just reconnecting, its close awaits a future that it has cancelled itself. A cancellation
+        that nobody asked of this task is that one, and the socket is gone.
+        """
+        self.send_gathered()
+        try:
+            async with asyncio.timeout(grace):
+                await self.close()
+        except TimeoutError:
+            self.abort_socket()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+
     def abort_socket(self) -> None:
         writer = getattr(self._transport, "_io_writer", None)
         if writer is not None:
