@@ -13,13 +13,13 @@ from waterclock.core.domain.definition.limits import DefinitionLimits
 from waterclock.core.domain.definition.problems import Problems
 from waterclock.core.domain.definition.read import Reader
 from waterclock.core.runtime.clock import now_us
-from waterclock.proto.queries import JobPatch
+from waterclock.proto.queries import JobPatch, WorkflowPatch
 from waterclock.proto.requests import JobRequest, PreviewRequest
 
 Q = TypeVar("Q", bound=Struct)
 
 _READERS: dict[type[Struct], Reader[Any]] = {
-    kind: Reader(kind) for kind in (JobRequest, JobPatch, PreviewRequest)
+    kind: Reader(kind) for kind in (JobRequest, JobPatch, WorkflowPatch, PreviewRequest)
 }
 _LIMITS = DefinitionLimits(body_bytes=64 << 20)
 """Sizes are the method's business, which can name the field."""

@@ -9,7 +9,7 @@ from waterclock.core.domain.job import Job, JobCommand, decide, evolve
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.publisher import Expect, Publisher
-from waterclock.core.jetstream.reader import Stored, last_message, next_message
+from waterclock.core.jetstream.reader import Stored, last_message, message_at, next_message
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame, encode
@@ -50,6 +50,11 @@ class Ledger:
     async def first(self, job_id: str) -> Definition | None:
         """The definition a job was created with, if the log still has it."""
         stored = await next_message(self._connection, names.JOBS, self.subject(job_id), 0)
+        return None if stored is None else _definition(stored, job_id, stored.sequence)
+
+    async def at(self, job_id: str, version: int) -> Definition | None:
+        """The definition a job had at a version, if the log still has it."""
+        stored = await message_at(self._connection, names.JOBS, version) if version else None
         return None if stored is None else _definition(stored, job_id, stored.sequence)
 
     async def change(

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from waterclock.proto.queries import JobPatch
+from waterclock.proto.queries import JobPatch, WorkflowPatch
 from waterclock.proto.requests import JobRequest
 
 DEFAULT = "default"
@@ -38,8 +38,12 @@ def unscoped(namespace: str, id: str) -> str:
 
 def inward(namespace: str, request: S) -> S:
     """A request with its ids as the log has them. Definitions are left alone: their reader must see what was sent."""
-    if namespace == DEFAULT or (isinstance(request, JobRequest) and not isinstance(request, JobPatch)):
+    if namespace == DEFAULT or type(request) is JobRequest:
         return request
+    if isinstance(request, JobPatch):
+        return structs.replace(request, job_id=scoped(namespace, request.job_id))
+    if isinstance(request, WorkflowPatch):
+        return structs.replace(request, workflow_id=scoped(namespace, request.workflow_id))
     changed: S = _walk(request, lambda id: scoped(namespace, id))
     return changed
 

@@ -13,6 +13,7 @@ from waterclock.proto.spec import (
     DstOverlap,
     FanOut,
     Limits,
+    Node,
     Overlap,
     Retention,
     ScheduleType,
@@ -254,6 +255,87 @@ class Change(Struct, frozen=True, kw_only=True):
     actor: str | None = None
     final: bool = False
     """Nothing more can come of what was watched."""
+
+
+# --- workflows -------------------------------------------------------------------------------------------
+
+
+class WorkflowAccepted(Struct, frozen=True, kw_only=True):
+    workflow_id: str
+    version: int
+    status: JobState
+    next_run_at: datetime | None = None
+    created: bool = True
+
+
+class Workflow(Struct, frozen=True, kw_only=True):
+    """A graph of nodes and when it runs."""
+
+    workflow_id: str
+    name: str
+    nodes: tuple[Node, ...]
+    schedule_type: ScheduleType
+    status: JobState
+    schedule_time: datetime | None
+    cron_expression: str | tuple[str, ...] | None
+    interval_seconds: float | None
+    timezone: str
+    start_at: datetime | None
+    end_at: datetime | None
+    overlap: Overlap
+    catch_up: CatchUp
+    labels: dict[str, str]
+    metadata: dict[str, Any]
+    payload: Any
+    critical: bool
+    idempotency_key: str | None
+    version: int
+    next_run_at: datetime | None
+    last_run: Run | None
+    created_at: datetime
+    updated_at: datetime
+    note: str = ""
+
+
+class WorkflowRunAccepted(Struct, frozen=True, kw_only=True):
+    workflow_run_id: str
+    epoch: int | None
+    """Which wave it is; null while nobody has decided yet."""
+
+
+class MapProgress(Struct, frozen=True, kw_only=True):
+    total: int | None
+    done: int
+    failed: int
+
+
+class NodeRun(Struct, frozen=True, kw_only=True):
+    """A node in one wave."""
+
+    id: str
+    status: RunState
+    run_id: str | None
+    attempt_number: int
+    output: Any
+    reason: str | None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    map: MapProgress | UnsetType = UNSET
+
+
+class WorkflowRun(Struct, frozen=True, kw_only=True):
+    """One wave."""
+
+    workflow_run_id: str
+    workflow_id: str
+    epoch: int | None
+    status: RunState
+    reason: str | None
+    scheduled_time: datetime | None
+    start_time: datetime | None
+    end_time: datetime | None
+    nodes: list[NodeRun]
+    edges: list[tuple[str, str]]
 
 
 class Artifact(Struct, frozen=True, kw_only=True):

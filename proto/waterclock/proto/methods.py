@@ -287,6 +287,94 @@ BACKFILLS_CANCEL = Method(
     "operate",
     Rest("POST", "/v1/backfills/{backfill_id}/cancel"),
 )
+WORKFLOWS_CREATE = Method(
+    "workflows.create",
+    "Define a workflow",
+    JobRequest,
+    answers.WorkflowAccepted,
+    "submit",
+    Rest("POST", "/v1/workflows", 201, location="/v1/workflows/{workflow_id}"),
+)
+WORKFLOWS_LIST = Method(
+    "workflows.list",
+    "List workflows",
+    queries.JobsQuery,
+    Page[answers.Workflow],
+    "read",
+    Rest("GET", "/v1/workflows"),
+)
+WORKFLOWS_GET = Method(
+    "workflows.get",
+    "One workflow",
+    queries.WorkflowRef,
+    answers.Workflow,
+    "read",
+    Rest("GET", "/v1/workflows/{workflow_id}"),
+)
+WORKFLOWS_UPDATE = Method(
+    "workflows.update",
+    "Change a workflow",
+    queries.WorkflowPatch,
+    answers.Workflow,
+    "submit",
+    Rest("PUT", "/v1/workflows/{workflow_id}", also=("PATCH",)),
+)
+WORKFLOWS_CANCEL = Method(
+    "workflows.cancel",
+    "Cancel a workflow and stop what runs",
+    queries.CancelWorkflow,
+    answers.Workflow,
+    "operate",
+    Rest("DELETE", "/v1/workflows/{workflow_id}"),
+)
+WORKFLOWS_RUN_NOW = Method(
+    "workflows.run_now",
+    "Run a wave now",
+    queries.RunWorkflow,
+    answers.WorkflowRunAccepted,
+    "operate",
+    Rest("POST", "/v1/workflows/{workflow_id}/runNow", 202),
+)
+WORKFLOWS_RUNS = Method(
+    "workflows.runs",
+    "A workflow's waves, newest first",
+    queries.WorkflowRunsQuery,
+    Page[answers.WorkflowRun],
+    "read",
+    Rest("GET", "/v1/workflows/{workflow_id}/runs", answer="array"),
+)
+WORKFLOW_RUNS_GET = Method(
+    "workflow_runs.get",
+    "One wave, with its nodes",
+    queries.WorkflowRunRef,
+    answers.WorkflowRun,
+    "read",
+    Rest("GET", "/v1/workflow-runs/{workflow_run_id}"),
+)
+WORKFLOW_RUNS_RERUN = Method(
+    "workflow_runs.rerun",
+    "Run a wave again from what failed, or from chosen nodes",
+    queries.Rerun,
+    answers.WorkflowRun,
+    "operate",
+    Rest("POST", "/v1/workflow-runs/{workflow_run_id}/rerun"),
+)
+WORKFLOW_RUNS_CANCEL = Method(
+    "workflow_runs.cancel",
+    "Stop a wave",
+    queries.WorkflowRunRef,
+    answers.WorkflowRun,
+    "operate",
+    Rest("POST", "/v1/workflow-runs/{workflow_run_id}/cancel"),
+)
+WORKFLOW_RUNS_MARK = Method(
+    "workflow_runs.mark",
+    "Say by hand how a node ended",
+    queries.MarkNode,
+    answers.WorkflowRun,
+    "operate",
+    Rest("POST", "/v1/workflow-runs/{workflow_run_id}/nodes/{node}/mark"),
+)
 ARTIFACTS_CREATE = Method(
     "artifacts.create",
     "Upload an artifact",

@@ -252,6 +252,59 @@ class QuotaRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Jobs that are scheduled or paused at the same time; None: as many as they like."""
 
 
+class WorkflowRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workflow_id: str
+
+
+class WorkflowPatch(JobRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An edit of a workflow: what is not said stays as it is."""
+
+    workflow_id: str
+    if_match: int | None = None
+
+
+class CancelWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workflow_id: str
+    note: Note = ""
+    if_match: int | None = None
+
+
+class RunWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workflow_id: str
+    parameters: dict[str, Any] = {}
+    idempotency_key: Key | None = None
+
+
+class WorkflowRunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workflow_id: str
+    status: RunState | None = None
+    limit: Limit = 50
+    cursor: str | None = None
+
+
+class WorkflowRunRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workflow_run_id: str
+
+
+class Rerun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Run part of a wave that has ended again, under the same ids."""
+
+    workflow_run_id: str
+    nodes: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
+    """From these nodes on; none said means from those that did not succeed."""
+    note: Note = ""
+
+
+class MarkNode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Say by hand how a node ended."""
+
+    workflow_run_id: str
+    node: str
+    status: Literal["SUCCESS", "SKIPPED"]
+    output: Any = None
+    note: Note = ""
+
+
 class IdQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which ids begin with this text? At most three are answered: enough to know whether it is one."""
 

@@ -14,6 +14,8 @@ from waterclock.api.methods import (
     operations,
     runs,
     schedules,
+    waves,
+    workflows,
 )
 from waterclock.api.registry import handler_of, stream_of
 
@@ -33,4 +35,6 @@ __all__ = [
     "runs",
     "schedules",
     "stream_of",
+    "waves",
+    "workflows",
 ]

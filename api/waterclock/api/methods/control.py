@@ -56,6 +56,12 @@ async def cancel(app: Application, request: CancelJob, caller: Caller) -> answer
 
 @handles(methods.JOBS_RUN_NOW)
 async def run_now(app: Application, request: RunNow, caller: Caller) -> answers.RunAccepted:
+    run_id, _ = await ask_for_run(app, request, caller)
+    return answers.RunAccepted(run_id=run_id)
+
+
+async def ask_for_run(app: Application, request: RunNow, caller: Caller) -> tuple[str, int]:
+    """The id the run will have, and where in `RUNS` it was asked for."""
     definition = await jobs.find(app, request.job_id, caller)
     if definition.job.status == "CANCELLED":
         raise Conflict.because(f"job {request.job_id} is cancelled")
@@ -69,8 +75,7 @@ async def run_now(app: Application, request: RunNow, caller: Caller) -> answers.
         cause=command,
         parameters=request.parameters or None,
     )
-    await app.requests.append(app.partition_of(run_id), [event])
-    return answers.RunAccepted(run_id=run_id)
+    return run_id, await app.requests.append(app.partition_of(run_id), [event])
 
 
 @handles(methods.RUNS_CANCEL)

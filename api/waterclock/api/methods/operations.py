@@ -25,7 +25,9 @@ async def list_executors(app: Application, request: Nothing, caller: Caller) -> 
     """Runs of other namespaces are left out of what they have in hand."""
     return Page(
         items=[
-            structs.replace(executor, running=[r for r in executor.running if namespace_of(r) == caller.namespace])
+            structs.replace(
+                executor, running=[r for r in executor.running if namespace_of(r) == caller.namespace]
+            )
             for executor in await fleet.executors(app.control)
         ]
     )

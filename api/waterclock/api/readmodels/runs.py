@@ -71,3 +71,9 @@ async def first_sequence(pool: Pool, run_id: str) -> int:
     """Where in `RUNS` the history of a run begins."""
     row = await pool.fetch_one(_SQL["first_sequence"], run_id)
     return 1 if row is None else int(row["first_sequence"])
+
+
+async def version(pool: Pool, run_id: str) -> int:
+    """The version of the definition a run runs with; 0 if nobody knows."""
+    row = await pool.fetch_one(_SQL["version"], run_id)
+    return 0 if row is None else int(row["version"] or 0)

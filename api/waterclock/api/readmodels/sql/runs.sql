@@ -34,3 +34,7 @@ WHERE namespace = $1 AND run_id = ANY ($2::text[])
 -- name: first_sequence
 -- Where in the log the history of a run begins.
 SELECT first_sequence FROM waterclock.job_runs WHERE run_id = $1;
+
+-- name: version
+-- The version of the definition a run runs with.
+SELECT version FROM waterclock.job_runs WHERE run_id = $1;
