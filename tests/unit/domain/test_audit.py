@@ -1,6 +1,7 @@
 """Faults planted in a copied log: the auditor names each, and is silent about the original."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -33,7 +34,7 @@ NOON = 1_790_000_040_000_000
 Log = list[RunEvent]
 
 
-def minutely(**schedule: object) -> JobSpec:
+def minutely(**schedule: Any) -> JobSpec:
     cron = Schedule(schedule_type="CRON", cron_expression=("* * * * *",))
     return JobSpec(
         name="clock", task=Shell(command="true"), schedule=msgspec.structs.replace(cron, **schedule)
@@ -44,7 +45,7 @@ def definitions() -> list[tuple[int, JobEvent]]:
     """A minutely job, paused from the 6th minute to the 8th; one with three fires; one for now."""
     spec, limited = minutely(), minutely(max_fires=3)
     now = JobSpec(name="now", task=Shell(command="true"), schedule=Schedule(schedule_type="IMMEDIATE"))
-    born = {"created_at": NOON}
+    born: Any = {"created_at": NOON}
     return [
         (1, JobCreated(job_id="clock", spec=spec, at=NOON, **born)),
         (2, JobCreated(job_id="thrice", spec=limited, at=NOON, **born)),
@@ -59,7 +60,7 @@ def fire(minute: int) -> int:
     return NOON + minute * MINUTE
 
 
-def queued(job_id: str, scheduled: int, *, version: int = 1, **fields: object) -> RunQueued:
+def queued(job_id: str, scheduled: int, *, version: int = 1, **fields: Any) -> RunQueued:
     run_id = ids.run_id(job_id, scheduled)
     return RunQueued(
         run_id=run_id, at=scheduled, version=version, scheduled=scheduled, due=scheduled, **fields
@@ -124,8 +125,8 @@ def audit(
     auditor = Auditor(start, end)
     for version, event in definitions():
         auditor.job_event(version, event)
-    for event in log:
-        auditor.run_event(event)
+    for run_event in log:
+        auditor.run_event(run_event)
     return auditor.report(decided=decided, settled=settled)
 
 
@@ -227,8 +228,8 @@ def test_a_range_keeps_nothing_of_other_times() -> None:
     auditor = Auditor(fire(9), fire(10))
     for version, event in definitions():
         auditor.job_event(version, event)
-    for event in history():
-        auditor.run_event(event)
+    for run_event in history():
+        auditor.run_event(run_event)
     kept = [run_id for run_id in auditor._runs if not run_id.startswith("thrice")]
     assert kept == [ids.run_id("clock", fire(9))]
     assert auditor.counts_from() == NOON
