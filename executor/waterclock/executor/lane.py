@@ -5,48 +5,25 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from msgspec import Struct
-
 from waterclock.core.jetstream.delivery import Delivery
-from waterclock.core.jetstream.work_queue import Acks
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
-from waterclock.executor.claims import Claims
 from waterclock.executor.classify import OutcomeEvent, classify, rejected
 from waterclock.executor.deadline import start_deadline
-from waterclock.executor.fences import Fences
-from waterclock.executor.gates import Gates, is_gated
-from waterclock.executor.keepalive import KeepAlive
+from waterclock.executor.desk import Desk
+from waterclock.executor.gates import is_gated
 from waterclock.executor.keys import Place
 from waterclock.executor.performer.performer import Performer
 from waterclock.executor.processes import WardenLost
-from waterclock.executor.reporter import Reporter
-from waterclock.executor.running import Cause, InHand, Running, ended_by
+from waterclock.executor.running import Cause, Running, ended_by
 from waterclock.executor.slots import Slots
-from waterclock.executor.stops import Stops
 from waterclock.proto.work import WorkItem
 
 _log = logging.getLogger(__name__)
 
 _ASK_AGAIN_SECONDS = 1.0
 _LAST_GRACE_SECONDS = 1.0
-
-
-class Desk(Struct, frozen=True, kw_only=True):
-    """What all lanes of an executor share."""
-
-    executor_id: str
-    in_hand: InHand
-    acks: Acks
-    keep_alive: KeepAlive
-    reporter: Reporter
-    claims: Claims
-    stops: Stops
-    fences: Fences
-    gates: Gates
-    stop_grace: float
-    """Seconds between TERM and KILL."""
 
 
 class Lane:
