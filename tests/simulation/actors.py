@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from simulation import waves
 from simulation.world import Work, World
 from waterclock.core.domain import ids
 from waterclock.core.domain.instants import datetime_of
@@ -33,7 +34,7 @@ from waterclock.proto.events import (
     RunSucceeded,
     SkipRequested,
 )
-from waterclock.proto.spec import CatchUp, JobSpec, Schedule, Shell
+from waterclock.proto.spec import CatchUp, JobSpec, Schedule
 from waterclock.proto.work import ClaimRequest
 
 SECOND = 1_000_000
@@ -82,7 +83,9 @@ class User:
         world = self.world
         runs = [event.run_id for frame in world.runs[-20:] for event in frame.events]
         chance = world.rng.random()
-        if chance < 0.15:
+        if chance < 0.1:
+            waves.meddle(world)
+        elif chance < 0.2:
             self._backfill(job_id)
         elif chance < 0.3:
             self._skip(job_id)
@@ -138,9 +141,11 @@ class User:
             if kind == "INTERVAL" and rng.random() < 0.2
             else None,
         )
+        task, fan_out = waves.random_task(rng)
         return JobSpec(
             name="simulated",
-            task=Shell(command="true"),
+            task=task,
+            fan_out=fan_out,
             schedule=schedule,
             overlap=rng.choice(_OVERLAPS),  # type: ignore[arg-type]
             catch_up=CatchUp(
@@ -237,7 +242,7 @@ class Executors:
         }
         outcome: RunEvent
         if success:
-            outcome = RunSucceeded(**facts)  # type: ignore[arg-type]
+            outcome = RunSucceeded(**facts, output=[1, 2, 3])  # type: ignore[arg-type]
         elif world.rng.random() < 0.2:
             outcome = RunSnoozed(**facts, until=world.now + 5 * SECOND)  # type: ignore[arg-type]
         elif world.rng.random() < 0.2:

@@ -9,6 +9,7 @@ import random
 import pytest
 
 from simulation.actors import SECOND, Executors, User
+from simulation.waves import FILE, LINES, judge_waves
 from simulation.world import World
 from waterclock.core.domain.audit import Auditor, AuditReport
 
@@ -19,7 +20,7 @@ CHUNKS = 10
 def live(seed: int, steps: int = 100) -> tuple[World, AuditReport]:
     """One life from its seed to its end."""
     rng = random.Random(seed)
-    world = World(rng, crash_chance=rng.choice([0.0, 0.02, 0.1]))
+    world = World(rng, crash_chance=rng.choice([0.0, 0.02, 0.1]), files={FILE: LINES})
     user, executors = User(world), Executors(world)
     for _ in range(steps):
         match rng.randrange(10):
@@ -42,7 +43,7 @@ def live(seed: int, steps: int = 100) -> tuple[World, AuditReport]:
 def settle(world: World, executors: Executors) -> None:
     """No more faults: let everything that is under way end."""
     world.crash_chance = 0.0
-    for _ in range(3000):
+    for _ in range(20_000):
         world.step(everything=True)
         world.now += 100_000
         busy = executors.drain()
@@ -88,6 +89,7 @@ def test_every_due_time_is_accounted_for_exactly_once(chunk: int, request: pytes
             raise AssertionError(f"seed {seed}") from error
         expected += report.expected
         assert report.clean, f"seed {seed}: {report.findings[:5]}"
+        assert not (wrong := judge_waves(world)), f"seed {seed}: {wrong[:5]}"
         in_memory = world.owner
         assert in_memory is not None
     assert expected > 0

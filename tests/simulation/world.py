@@ -58,6 +58,10 @@ class World:
     own_through: int = 0
     crashes: int = 0
     rebuilds: int = 0
+    fuse: int | None = None
+    """Steps until the next crash that is bound to happen."""
+    files: dict[str, list[str]] = field(default_factory=dict)
+    """Artifacts, by line."""
 
     # -- the log, as others write it ----------------------------------------------------------------------
 
@@ -154,6 +158,10 @@ class World:
                 self.work = {key: work for key, work in self.work.items() if key[0] != run_id}
             for job_id, version in decided.starved:
                 owner.provide(job_id, version, self._definition(job_id, version), self.now)
+            for run_id, lacking in decided.lacking.items():
+                lines = self.files[lacking.artifact]
+                read = lines[lacking.start : lacking.start + self.rng.randint(1, 4)]
+                owner.supply(run_id, lacking.start, read, len(lines), self.now)
             decided = owner.take_pass()
 
     def _forget(self, job_id: str, version: int) -> None:
@@ -179,7 +187,7 @@ class World:
 
     def _recover(self, owner: Owner) -> None:
         for run in owner.state.runs.values():
-            if run.status in ("QUEUED", "RUNNING"):
+            if run.works:
                 self.publish(run.run_id, run.attempt, run.queued_at, recovered=True)
 
     def _load(self, owner: Owner) -> None:
@@ -245,13 +253,21 @@ class World:
         return event.spec
 
     def _maybe_crash(self, scale: float = 1.0) -> None:
+        if self.fuse is not None:
+            self.fuse -= 1
+            if self.fuse == 0:
+                raise Crash
         if self.rng.random() < self.crash_chance * scale:
             raise Crash
 
 
 def _as_stored(event: RunEvent) -> RunEvent:
     """What comes back is what was written, not what was in memory."""
-    return msgspec.json.decode(msgspec.json.encode(event), type=RunEvent)  # type: ignore[return-value, arg-type]
+    stored: RunEvent = _decode_event(msgspec.json.encode(event))
+    return stored
+
+
+_decode_event = msgspec.json.Decoder(RunEvent).decode
 
 
 def queued_runs(world: World) -> list[RunQueued]:

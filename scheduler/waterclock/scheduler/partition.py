@@ -12,18 +12,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from waterclock.core.domain.partition.index import HORIZON, MINUTE
-from waterclock.core.domain.partition.ledger import Pass
+from waterclock.core.domain.partition.ledger import Lacking, Pass
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import Run
+from waterclock.core.domain.workflow.errors import Unusable
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.lease import Lease
 from waterclock.core.jetstream.publisher import Message
 from waterclock.core.jetstream.pull import Delivery, Pull
+from waterclock.core.store.store import StoreError
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame, encode
 from waterclock.proto.events import Frame, RunEvent
+from waterclock.proto.spec import JobSpec
 from waterclock.scheduler.claims import Claims
 from waterclock.scheduler.definitions import read_definition
+from waterclock.scheduler.lines import Lines, Unreadable
 from waterclock.scheduler.pausing import pause_job
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.snapshots import Snapshots
@@ -42,6 +46,8 @@ _PASS_INTERVAL = 0.004
 _BUSY_INTERVAL = 0.02
 """The same after a pass that decided several things: a frame costs a sync, and sixteen partitions share a disk."""
 _BUSY = 3
+_STORE_PAUSE = 2_000_000
+"""How long until a store that is away is asked again, in microseconds."""
 _SNAPSHOT_SECONDS = 30.0
 _SNAPSHOT_EVENTS = 20_000
 
@@ -63,6 +69,7 @@ class Partition:
         self._index = TimingIndex(ports.timing, partition)
         self._snapshots = Snapshots(ports.control, partition)
         self._claims = Claims(ports, partition)
+        self._lines = Lines(ports.artifacts)
         self._wake = asyncio.Event()
         self._stopping = False
         self._jobs: list[Delivery] = []
@@ -101,9 +108,7 @@ class Partition:
     def recover(self) -> None:
         """The server may have lost work messages: compare the queue with what should be in it."""
         if self._owner is not None:
-            self._to_recover = [
-                run.run_id for run in self._owner.state.runs.values() if run.status in ("QUEUED", "RUNNING")
-            ]
+            self._to_recover = [run.run_id for run in self._owner.state.runs.values() if run.works]
             self._wake.set()
 
     async def run(self) -> None:
@@ -211,7 +216,21 @@ class Partition:
             for job_id, version in decided.starved:
                 spec = await read_definition(self._ports.connection, job_id, version)
                 owner.provide(job_id, version, spec, self._ports.clock.now_us())
+            for run_id, lacking in decided.lacking.items():
+                await self._supply(owner, run_id, lacking)
             decided = owner.take_pass()
+
+    async def _supply(self, owner: Owner, run_id: str, lacking: Lacking) -> None:
+        """Read the lines a fan-out needs. A store that is away is asked again when the partition is next looked at."""
+        try:
+            lines, total = await self._lines.read(run_id, lacking)
+        except Unreadable as error:
+            owner.deny(run_id, str(error), self._ports.clock.now_us())
+        except StoreError as error:
+            _log.warning("cannot read a fan-out's lines", extra={"run_id": run_id, "error": str(error)})
+            owner.ask_again(run_id, self._ports.clock.now_us() + _STORE_PAUSE)
+        else:
+            owner.supply(run_id, lacking.start, lines, total, self._ports.clock.now_us())
 
     async def _append(self, owner: Owner, events: list[RunEvent]) -> int:
         """One frame, or several in atomic batches; fenced by the lease either way.
@@ -281,13 +300,23 @@ class Partition:
         assert self._owner is not None
         messages = []
         for run in runs:
-            spec = self._owner.spec(run.job_id, run.version) or await read_definition(
-                self._ports.connection, run.job_id, run.version
-            )
-            if spec is not None and run.status in ("QUEUED", "RUNNING"):
+            spec = await self._spec_of(self._owner, run)
+            if spec is not None and run.works:
                 messages.append(recovered_message(run, spec))
         if messages:
             await self._ports.publisher.publish_work(messages)
+
+    async def _spec_of(self, owner: Owner, run: Run) -> JobSpec | None:
+        try:
+            if (spec := owner.spec_of(run)) is not None:
+                return spec
+            definition = await read_definition(self._ports.connection, run.job_id, run.version)
+            if definition is None:
+                return None
+            owner.learn(run.job_id, run.version, definition)
+            return owner.spec_of(run)
+        except Unusable:
+            return None
 
     async def _snapshot(self, owner: Owner) -> None:
         self._since_snapshot = 0

@@ -6,6 +6,7 @@ from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.clock import Clock
+from waterclock.core.store.store import Store
 
 
 class Ports(Struct, frozen=True, kw_only=True):
@@ -13,5 +14,6 @@ class Ports(Struct, frozen=True, kw_only=True):
     publisher: Publisher
     timing: Bucket
     control: Bucket
+    artifacts: Store
     clock: Clock
     instance: str

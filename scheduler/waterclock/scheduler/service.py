@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
@@ -11,6 +12,7 @@ from waterclock.core.runtime.clock import SystemClock
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.service import StopSignal, ready
 from waterclock.core.runtime.settings import Settings
+from waterclock.core.store.opening import open_store
 from waterclock.proto import names
 from waterclock.scheduler.ownership import Ownership
 from waterclock.scheduler.ports import Ports
@@ -22,14 +24,17 @@ async def run(settings: Settings, stop: StopSignal) -> None:
     if settings.nats_url is None:
         raise ValueError("the scheduler needs nats_url")
     instance = instance_id("scheduler")
-    async with Connection.open(settings.nats_url, name=instance) as connection:
+    async with AsyncExitStack() as stack:
+        connection = await stack.enter_async_context(Connection.open(settings.nats_url, name=instance))
         await ensure_streams(connection, Layout(partitions=settings.partitions, replicas=settings.replicas))
         publisher = Publisher(connection)
+        artifacts = open_store(settings, connection, publisher, names.ARTIFACTS)
         ports = Ports(
             connection=connection,
             publisher=publisher,
             timing=Bucket(connection, publisher, names.TIMING),
             control=Bucket(connection, publisher, names.CONTROL),
+            artifacts=await stack.enter_async_context(artifacts),
             clock=SystemClock(),
             instance=instance,
         )

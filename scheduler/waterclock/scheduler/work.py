@@ -29,6 +29,7 @@ def work_message(event: RunQueued, spec: JobSpec) -> Message:
         trigger=event.trigger,
         parent=event.parent,
         epoch=event.epoch,
+        index=names.member_index(event.run_id) if event.trigger == "fan_out" else None,
     )
     return _message(item)
 
@@ -49,6 +50,7 @@ def recovered_message(run: Run, spec: JobSpec) -> Message:
         trigger=run.trigger,
         parent=run.parent,
         epoch=run.epoch,
+        index=names.member_index(run.run_id) if run.trigger == "fan_out" else None,
         recovered=True,
     )
     return _message(item)

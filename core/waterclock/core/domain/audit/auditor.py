@@ -16,6 +16,7 @@ from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.events import (
     Instant,
     JobEvent,
+    NodeMarked,
     Outcome,
     RunEvent,
     RunOpened,
@@ -48,6 +49,8 @@ class _Run(Struct, kw_only=True, gc=False):
     scheduled_by: str = ""
     version: int = 0
     decided_at: Instant = 0
+    by_hand: bool = False
+    """Somebody said how it ended: an owner that had not read that may have decided it as well."""
 
     @property
     def of_schedule(self) -> bool:
@@ -100,9 +103,8 @@ class Auditor:
             return
         status = transition(run.status, event)
         if status is None:
-            if isinstance(event, _DECISIONS) and not (
-                isinstance(event, RunQueued | RunOpened) and event.again
-            ):
+            again = isinstance(event, RunQueued | RunOpened) and event.again
+            if isinstance(event, _DECISIONS) and not again and not run.by_hand:
                 self._find("decided_twice", event.run_id, run.scheduled, f"{run.status}, then {_word(event)}")
             return
         run.status = status
@@ -112,10 +114,14 @@ class Auditor:
                 _note(run, event, event.trigger)
             case RunWaiting():
                 _note(run, event, event.trigger)
+            case RunSkipped() if event.parent is not None:
+                _note(run, event, "workflow")
             case RunSkipped() | RunsMissed():
                 _note(run, event, "schedule")
             case RunStarted():
                 run.executor_id = event.executor_id
+            case NodeMarked():
+                run.by_hand = True
             case _:
                 pass
 

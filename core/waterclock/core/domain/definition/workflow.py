@@ -6,6 +6,7 @@ from waterclock.core.domain.definition.policy import max_retries_of, retry_of, t
 from waterclock.core.domain.definition.problems import Problems
 from waterclock.core.domain.definition.said import said, said_or
 from waterclock.core.domain.definition.task import ALONGSIDE, WHAT, task_of
+from waterclock.core.domain.workflow.references import check_references
 from waterclock.proto.names import is_user_id
 from waterclock.proto.requests import JobRequest, NodeRequest
 from waterclock.proto.spec import Node, Workflow
@@ -20,6 +21,8 @@ def workflow_of(request: JobRequest, problems: Problems) -> Workflow:
         for place, node in enumerate(said_or(request.nodes, []))
     )
     check_nodes(nodes, problems)
+    if not problems:
+        check_references(nodes, problems)
     return Workflow(nodes=nodes)
 
 

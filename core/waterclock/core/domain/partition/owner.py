@@ -11,16 +11,19 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from waterclock.core.domain.partition.backfills import Backfills
+from waterclock.core.domain.partition.expansions import Expansions
 from waterclock.core.domain.partition.index import IndexEntry, Scheduled
 from waterclock.core.domain.partition.ledger import Ledger, Pass
 from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
+from waterclock.core.domain.partition.waves import Waves
 from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import (
     Frame,
     Instant,
     JobCancelled,
     JobEvent,
+    NodeMarked,
     RunCancelled,
     RunCancelRequested,
     RunEvent,
@@ -36,6 +39,8 @@ CRASH_LIMIT = 5
 _SILENT_DELIVERIES = 3
 """From this delivery on, an attempt that never said it started counts as a crash: it may kill its executor at once."""
 _TICK = 1000
+_PASS_EVENTS = 2000
+"""What follows for waves and fan-outs is left to the next pass when one has grown to this."""
 
 
 class Diverged(Exception):
@@ -50,6 +55,8 @@ class Owner:
         self._wheel: Wheel[Scheduled | Run] = Wheel(now)
         self.schedules = Schedules(partition, self._ledger, self._wheel)
         self._backfills = Backfills(self._ledger)
+        self._waves = Waves(self._ledger, self._emit)
+        self._expansions = Expansions(self._ledger, self._emit)
         self._wrote: dict[str, int] = {}
         """Runs decided on in frames that have not come back yet: run id -> the frame's sequence."""
         self._unread: deque[tuple[int, list[str]]] = deque()
@@ -75,8 +82,11 @@ class Owner:
 
     def resume(self, now: Instant) -> list[Run]:
         """Go on where the log ends. Answers the queued runs whose work may never have been published."""
+        self._ledger.fresh.clear()
         for run in list(self.state.runs.values()):
-            if run.cancelling and run.status == "RUNNING":
+            if run.parts:
+                self._ledger.stir(run.run_id)
+            elif run.cancelling and run.status == "RUNNING":
                 self._stop(run.executor_id, run.run_id, "cancel requested")
             self._settle(run, now)
         for job_id in list(self._ledger.by_job):
@@ -130,6 +140,8 @@ class Owner:
         """Follow up what was read. Only now: a decision must not fall between two frames that are in the log."""
         news, self._news = self._news, []
         for event, ended in news:
+            if isinstance(event, NodeMarked):
+                self._marked(event, ended, now)
             if ended is not None:
                 self._ended(ended, now)
             elif event.run_id in self.state.backfills:
@@ -162,17 +174,36 @@ class Owner:
         """A definition that was asked for as starved. None: the log no longer has it."""
         runs = [run for run in self._ledger.by_job.get(job_id, {}).values() if run.version == version]
         if spec is None:
+            self._ledger.lose(job_id, version)
             for run in runs:
                 self._cancel(run, "its definition is no longer in the log", now)
             return
         self._ledger.learn(job_id, version, spec)
         for run in runs:
+            self._ledger.stir(run.run_id)
             self._settle(run, now)
         self._release(job_id, now)
         self._backfills.advance_all(now)
 
-    def spec(self, job_id: str, version: int) -> JobSpec | None:
-        return self._ledger.spec(job_id, version)
+    def supply(self, run_id: str, start: int, lines: list[str], total: int, now: Instant) -> None:
+        """Lines that a fan-out was lacking, and how many its file has."""
+        self._expansions.supply(run_id, start, lines, total, now)
+
+    def deny(self, run_id: str, reason: str, now: Instant) -> None:
+        """The lines that a fan-out was lacking cannot be had."""
+        self._expansions.fail(run_id, reason, now)
+
+    def ask_again(self, run_id: str, at: Instant) -> None:
+        """The lines could not be read now."""
+        if run_id in self.state.runs:
+            self._wheel.add(at, self.state.runs[run_id])
+
+    def learn(self, job_id: str, version: int, spec: JobSpec) -> None:
+        self._ledger.learn(job_id, version, spec)
+
+    def spec_of(self, run: Run) -> JobSpec | None:
+        """What a run's work is; None: its definition must be read first. Raises Unusable."""
+        return self._ledger.spec_of(run)
 
     # -- deciding ---------------------------------------------------------------------------------------
 
@@ -181,13 +212,16 @@ class Owner:
         for due, item in self._wheel.take(now):
             if isinstance(item, Scheduled):
                 self.schedules.fire(item, now)
+            elif item.parts:
+                self._ledger.stir(item.run_id)
             elif self.state.runs.get(item.run_id) is item and item.waits == "timer" and item.due == due:
                 self._ledger.queue_again(item, now)
+        self._follow(now)
         decided = min(now // _TICK * _TICK, self.schedules.loaded_until - 1)
         self._move_cursor(time=max(self.state.cursor.time, decided))
 
     def next_due(self) -> Instant | None:
-        return self._wheel.next_due()
+        return self.state.cursor.time if self._ledger.stirred else self._wheel.next_due()
 
     def claim(self, request: ClaimRequest, alive: bool, now: Instant) -> ClaimReply:
         """May a delivery that is not the first run? `alive`: whether the executor that had it still does.
@@ -250,6 +284,30 @@ class Owner:
 
     # -- following up -----------------------------------------------------------------------------------
 
+    def _follow(self, now: Instant) -> None:
+        """Advance the waves and fan-outs that something happened to."""
+        ledger = self._ledger
+        while ledger.stirred and len(ledger.open.events) < _PASS_EVENTS:
+            run_id = next(iter(ledger.stirred))
+            del ledger.stirred[run_id]
+            run = self.state.runs.get(run_id)
+            if run is None:
+                continue
+            if run_id in self.state.waves:
+                self._waves.advance(run, now)
+            elif run_id in self.state.expansions:
+                self._expansions.advance(run, now)
+
+    def _marked(self, event: NodeMarked, ended: Ended | None, now: Instant) -> None:
+        """Somebody said how a node ended: what it was doing is stopped."""
+        if ended is None:
+            return
+        if not ended.run.parts:
+            self._ledger.withdraw(ended.run, "marked by hand")
+        for part in list(self._ledger.by_job.get(ended.run.job_id, {}).values()):
+            if part.parent == event.run_id:
+                self._cancel(part, "its node was marked by hand", now)
+
     def _emit(self, event: RunEvent, now: Instant) -> None:
         ended = self._ledger.emit(event)
         if ended is not None:
@@ -276,6 +334,9 @@ class Owner:
 
     def _ended(self, ended: Ended, now: Instant) -> None:
         run = ended.run
+        if run.parts:
+            self._waves.forget(run.run_id)
+            self._expansions.forget(run.run_id)
         limit = run.pause_after
         if limit is not None and self.state.failures.get(run.job_id, 0) >= limit:
             self._ledger.open.pauses.append((run.job_id, f"paused after {limit} failed runs in a row"))

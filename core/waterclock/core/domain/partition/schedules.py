@@ -26,7 +26,7 @@ from waterclock.proto.events import (
     ScheduleEnded,
     Trigger,
 )
-from waterclock.proto.spec import JobSpec
+from waterclock.proto.spec import JobSpec, Workflow
 
 _SECOND = 1_000_000
 _RECURRING = ("CRON", "INTERVAL")
@@ -187,6 +187,7 @@ class Schedules:
                     reason=overlap.reason,
                     trigger=trigger,
                     fire=number,
+                    epoch=ledger.epoch_after(job_id) if isinstance(spec.task, Workflow) else None,
                 )
             )
             return

@@ -3,10 +3,12 @@
 Owned by one task. `evolve` changes it in place: a copy of up to a million runs for each event is not affordable.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from waterclock.core.domain.partition import parts
+from waterclock.core.domain.partition.parts import Expansion, Wave
 from waterclock.core.domain.run import TERMINAL, RunStatus, is_stale, transition
 from waterclock.proto.events import (
     BackfillEnded,
@@ -14,10 +16,16 @@ from waterclock.proto.events import (
     BackfillSteered,
     Cursor,
     Instant,
+    NodeMarked,
+    RerunRequested,
+    RunCancelled,
     RunCancelRequested,
+    RunClosed,
     RunEvent,
     RunFailed,
     RunLost,
+    RunOpened,
+    RunProgressed,
     RunQueued,
     RunRequested,
     RunRetryRequested,
@@ -56,6 +64,18 @@ class Run(Struct, kw_only=True, omit_defaults=True, gc=False):
     pause_after: int | None = None
     parent: str | None = None
     epoch: int | None = None
+    parts: Literal["", "wave", "fan_out"] = ""
+    """What the run is made of, if not of work of its own."""
+    parameters: Any = None
+    output_kept: bool = False
+    item: Any = None
+    at_once: bool = False
+    """It is to be stopped without a grace."""
+
+    @property
+    def works(self) -> bool:
+        """Whether there should be a work message, or an executor that has it."""
+        return self.status in ("QUEUED", "RUNNING") and not self.parts
 
     @property
     def blocks(self) -> bool:
@@ -100,6 +120,10 @@ class PartitionState(Struct, kw_only=True):
     skips: dict[str, str] = field(default_factory=dict)
     """Occurrences to leave out, and why."""
     backfills: dict[str, Backfill] = field(default_factory=dict)
+    waves: dict[str, Wave] = field(default_factory=dict)
+    expansions: dict[str, Expansion] = field(default_factory=dict)
+    epochs: dict[str, int] = field(default_factory=dict)
+    """The number of each workflow's newest wave."""
     unpublished: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
     """Runs queued in frames whose work is not known to be published: (sequence, run ids)."""
 
@@ -117,19 +141,30 @@ def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
     if status is None:
         return None
     if status in TERMINAL:
-        del state.runs[run.run_id]
-        _count_failures(state, run, event)
-        if run.parent in state.backfills:
-            backfill = state.backfills[run.parent]
-            backfill.active -= 1
-            if status == "SUCCESS":
-                backfill.succeeded += 1
-            else:
-                backfill.failed += 1
+        _end(state, run, event, status)
         return Ended(run, status)
     run.status = status
     _advance(state, run, event)
     return None
+
+
+def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) -> None:
+    del state.runs[run.run_id]
+    state.waves.pop(run.run_id, None)
+    state.expansions.pop(run.run_id, None)
+    _count_failures(state, run, event)
+    output = event.output if isinstance(event, RunSucceeded | RunClosed | NodeMarked) else None
+    if run.parent in state.waves:
+        parts.node_ended(state.waves[run.parent], run.run_id, status, output if run.output_kept else None)
+    elif run.parent in state.expansions:
+        parts.member_ended(state.expansions[run.parent], run.run_id, status, output)
+    elif run.parent in state.backfills:
+        backfill = state.backfills[run.parent]
+        backfill.active -= 1
+        if status == "SUCCESS":
+            backfill.succeeded += 1
+        else:
+            backfill.failed += 1
 
 
 def _steer(state: PartitionState, event: RunEvent) -> bool:
@@ -163,8 +198,20 @@ def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
             return None
         case RunSkipped():
             state.skips.pop(event.run_id, None)
+            if event.parent in state.waves:
+                parts.node_skipped(state.waves[event.parent], event.run_id, event.blocked)
             return None
-        case RunQueued() | RunWaiting():
+        case NodeMarked():
+            if event.parent in state.waves:
+                parts.node_marked(state.waves[event.parent], event.run_id, event.succeeded, event.output)
+            return None
+        case RunCancelled():
+            if event.parent in state.waves:
+                parts.node_ended(state.waves[event.parent], event.run_id, "CANCELLED", None)
+            return None
+        case RunQueued() | RunWaiting() | RunOpened():
+            if _is_void(state, event):
+                return None
             run = Run(
                 run_id=event.run_id,
                 job_id=job_of(event.run_id),
@@ -187,7 +234,23 @@ def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
                 status="WAITING",
                 waits="decision",
                 trigger=event.trigger,
+                parameters=event.parameters,
             )
+        case RerunRequested():
+            run = Run(
+                run_id=event.run_id,
+                job_id=job_of(event.run_id),
+                version=event.version,
+                scheduled=event.scheduled,
+                due=event.at,
+                status="WAITING",
+                waits="decision",
+                trigger="now",
+                epoch=event.epoch,
+                parts="wave",
+                parameters=event.parameters,
+            )
+            state.waves[run.run_id] = parts.revived(event)
         case RunRetryRequested():
             run = Run(
                 run_id=event.run_id,
@@ -211,8 +274,18 @@ def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
         backfill = state.backfills[run.parent]
         backfill.active += 1
         backfill.position += 1
+    elif run.parent in state.expansions:
+        parts.member_begun(state.expansions[run.parent], run.run_id)
     _advance(state, run, event)
     return None
+
+
+def _is_void(state: PartitionState, event: RunQueued | RunWaiting | RunOpened) -> bool:
+    """A part that begins after its end was settled in another way, or after the end of the whole."""
+    if event.trigger == "workflow":
+        wave = state.waves.get(event.parent or "")
+        return wave is None or parts.node_of(event.run_id) in wave.nodes
+    return event.trigger == "fan_out" and event.parent not in state.expansions
 
 
 def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
@@ -226,12 +299,33 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             run.executor_id = None
             run.due = event.due
             run.pause_after = event.pause_after
+            run.output_kept, run.item = event.output_kept, event.item
             if event.fire is not None:
                 state.taken[run.job_id] = event.fire
         case RunWaiting():
             run.status, run.waits = "WAITING", "overlap"
+            _number(state, run, event.epoch)
             if event.fire is not None:
                 state.taken[run.job_id] = event.fire
+        case RunOpened():
+            run.status, run.waits, run.parts = "RUNNING", "", event.kind
+            run.attempt, run.pause_after, run.output_kept = (
+                event.attempt,
+                event.pause_after,
+                event.output_kept,
+            )
+            run.parameters = event.parameters
+            _number(state, run, event.epoch)
+            if event.kind == "wave":
+                state.waves.setdefault(run.run_id, Wave())
+            else:
+                state.expansions[run.run_id] = Expansion(total=event.total)
+            if event.fire is not None:
+                state.taken[run.job_id] = event.fire
+        case RunProgressed():
+            expansion = state.expansions.get(run.run_id)
+            if expansion is not None and expansion.total is None:
+                expansion.total = event.total
         case RunStarted():
             run.executor_id = event.executor_id
         case RunFailed() | RunTimedOut():
@@ -247,12 +341,21 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             run.executor_id = None
         case RunCancelRequested():
             run.cancelling = True
+            run.at_once = run.at_once or event.now
         case _:
             pass
 
 
+def _number(state: PartitionState, run: Run, epoch: int | None) -> None:
+    run.epoch = epoch
+    if epoch is not None and epoch > state.epochs.get(run.job_id, 0):
+        state.epochs[run.job_id] = epoch
+
+
 def _count_failures(state: PartitionState, run: Run, event: RunEvent) -> None:
-    if isinstance(event, RunSucceeded):
+    if run.trigger in ("workflow", "fan_out"):
+        return
+    if isinstance(event, RunSucceeded) or (isinstance(event, RunClosed) and event.succeeded):
         state.failures.pop(run.job_id, None)
-    elif run.pause_after is not None and isinstance(event, RunFailed | RunTimedOut | RunLost):
+    elif run.pause_after is not None and isinstance(event, RunFailed | RunTimedOut | RunLost | RunClosed):
         state.failures[run.job_id] = state.failures.get(run.job_id, 0) + 1

@@ -1,0 +1,101 @@
+"""The work of a node or of a member: a job's definition, made of the workflow's, the node's and what is known so far.
+
+A pure function: a retry, or another owner after a crash, derives the same again.
+"""
+
+from typing import Any, assert_never
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from waterclock.core.domain.instants import rfc3339
+from waterclock.core.domain.workflow.expression import Scope
+from waterclock.core.domain.workflow.references import SingleTask
+from waterclock.core.domain.workflow.template import render, render_shell, render_text, render_texts
+from waterclock.proto.events import Instant
+from waterclock.proto.spec import Argv, Artifact, Handler, Http, JobSpec, Node, Schedule, Shell, Workflow
+
+
+def scope_of(
+    *,
+    run_id: str,
+    scheduled: Instant,
+    epoch: int | None,
+    parameters: Any,
+    nodes: dict[str, dict[str, Any]],
+    item: Any = UNSET,
+    index: int | None = None,
+) -> dict[str, Any]:
+    """What templates and conditions can refer to."""
+    scope = {
+        "run_id": run_id,
+        "scheduled_time": rfc3339(scheduled),
+        "epoch": epoch,
+        "parameters": parameters,
+        "nodes": nodes,
+    }
+    if index is not None:
+        scope.update(item=item, index=index)
+    return scope
+
+
+def parameters_of(spec: JobSpec, given: Any) -> Any:
+    """A workflow's payload holds the defaults of its parameters."""
+    if not isinstance(spec.payload, dict):
+        return given if given is not None else {}
+    return {**spec.payload, **(given or {})}
+
+
+def node_spec(spec: JobSpec, node: Node) -> JobSpec:
+    """A node as a job of its own, before its templates are filled in."""
+    return JobSpec(
+        name=f"{spec.name}.{node.id}",
+        namespace=spec.namespace,
+        task=node.task,
+        schedule=Schedule(),
+        payload=node.payload,
+        labels=spec.labels,
+        metadata=spec.metadata,
+        priority=node.priority or spec.priority,
+        tier=node.tier,
+        queue=node.queue if node.queue != "default" else spec.queue,
+        max_retries=node.max_retries,
+        retry=node.retry,
+        timeout_seconds=node.timeout_seconds,
+        delivery=spec.delivery,
+        critical=spec.critical,
+        limits=spec.limits,
+        secrets=spec.secrets,
+        fan_out=node.map,
+    )
+
+
+def filled(spec: JobSpec, scope: Scope, item: Any | UnsetType = UNSET) -> JobSpec:
+    """With its templates filled in; a member whose definition has no payload gets its item. Raises Unusable."""
+    assert not isinstance(spec.task, Workflow)
+    payload = item if spec.payload is None and item is not UNSET else render(spec.payload, scope)
+    return replace(spec, task=_task(spec.task, scope), payload=payload, fan_out=None)
+
+
+def _task(task: SingleTask, scope: Scope) -> SingleTask:
+    match task:
+        case Shell():
+            command, variables = render_shell(task.command, scope)
+            return Shell(command=command, env={**render_texts(task.env, scope), **variables})
+        case Argv():
+            command_line = tuple(render_text(argument, scope) for argument in task.command)
+            return Argv(command=command_line, env=render_texts(task.env, scope))
+        case Artifact():
+            arguments = tuple(render_text(argument, scope) for argument in task.args)
+            return replace(task, args=arguments, env=render_texts(task.env, scope))
+        case Http():
+            return replace(
+                task,
+                url=render_text(task.url, scope),
+                headers=render_texts(task.headers, scope),
+                body=render(task.body, scope),
+            )
+        case Handler():
+            return task
+        case _:
+            assert_never(task)

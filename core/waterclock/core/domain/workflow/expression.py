@@ -1,0 +1,257 @@
+"""Paths and conditions: what may stand between `{{` and `}}`, and in a node's `condition`.
+
+    nodes.fetch.output.rows > 0 and parameters.mode in ["full", "delta"]
+
+Values are JSON. There are paths, literals, comparisons, `in`, `and`, `or`, `not` and parentheses, and nothing that
+could loop, call or reach beyond the values it is given. A dash belongs to a name, as it may in a node's id.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from waterclock.core.domain.workflow.errors import Unusable
+
+ROOTS = ("nodes", "parameters", "scheduled_time", "epoch", "run_id", "item", "index")
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>-?\d+(?:\.\d+)?(?![\w-]))"
+    r"|(?P<text>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
+    r"|(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+|\[-?\d+\])*)"
+    r"|(?P<sign>==|!=|<=|>=|<|>|\(|\)|\[|\]|,|&&|\|\||!)"
+    r"|(?P<open>\{\{)|(?P<close>\}\}))",
+    re.ASCII,
+)
+_QUOTED = re.compile(r"\s*\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+|\[-?\d+\])*)\s*\}\}\s*", re.ASCII)
+"""A path in quotes, as in `'{{ parameters.mode }}' == 'full'`."""
+_STEP = re.compile(r"\.([\w-]+)|\[(-?\d+)\]", re.ASCII)
+_WORDS: Mapping[str, Any] = {
+    "true": True,
+    "false": False,
+    "null": None,
+    "True": True,
+    "False": False,
+    "None": None,
+}
+_SYNONYMS = {"&&": "and", "||": "or", "!": "not", "{{": "(", "}}": ")"}
+_DEEPEST = 50
+
+_encode = msgspec.json.Encoder().encode
+
+Scope = Mapping[str, Any]
+Term = Callable[[Scope], Any]
+
+
+class Path(Struct, frozen=True):
+    """`nodes.fetch.output.rows[0]`"""
+
+    text: str
+    root: str
+    steps: tuple[str | int, ...]
+
+    def find(self, scope: Scope) -> Any:
+        if self.root not in scope:
+            raise Unusable(f"{self.text}: there is no {self.root} here")
+        value = scope[self.root]
+        for step in self.steps:
+            value = _inside(value, step, self.text)
+        return value
+
+
+def path_of(text: str) -> Path:
+    root = re.split(r"[.\[]", text, maxsplit=1)[0]
+    steps = tuple(
+        found[1] if found[1] is not None else int(found[2]) for found in _STEP.finditer(text, len(root))
+    )
+    return Path(text, root, steps)
+
+
+def _inside(value: Any, step: str | int, whole: str) -> Any:
+    match value:
+        case dict() if str(step) in value:
+            return value[str(step)]
+        case list() if isinstance(step, int) or step.isdigit():
+            if -len(value) <= int(step) < len(value):
+                return value[int(step)]
+    raise Unusable(f"{whole}: there is no {step}")
+
+
+class Expression(Struct, frozen=True):
+    term: Term
+    paths: tuple[Path, ...]
+
+    def value(self, scope: Scope) -> Any:
+        return self.term(scope)
+
+    def holds(self, scope: Scope) -> bool:
+        return bool(self.term(scope))
+
+
+@lru_cache(maxsize=4096)
+def expression_of(text: str) -> Expression:
+    """Raises Unusable with what is wrong with it."""
+    parser = _Parser(text)
+    term = parser.whole()
+    return Expression(term, tuple(parser.paths))
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _tokens(text)
+        self._at = 0
+        self._depth = 0
+        self.paths: list[Path] = []
+
+    def whole(self) -> Term:
+        term = self._either()
+        if self._at < len(self._tokens):
+            raise Unusable(f"{self._text!r}: did not expect {self._tokens[self._at][1]}")
+        return term
+
+    def _either(self) -> Term:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise Unusable(f"{self._text[:40]!r}…: is nested too deeply")
+        terms = [self._both()]
+        while self._take("or"):
+            terms.append(self._both())
+        self._depth -= 1
+        return terms[0] if len(terms) == 1 else lambda scope: any(term(scope) for term in terms)
+
+    def _both(self) -> Term:
+        terms = [self._negated()]
+        while self._take("and"):
+            terms.append(self._negated())
+        return terms[0] if len(terms) == 1 else lambda scope: all(term(scope) for term in terms)
+
+    def _negated(self) -> Term:
+        negations = 0
+        while self._take("not"):
+            negations += 1
+        term = self._compared()
+        return term if negations % 2 == 0 else lambda scope: not term(scope)
+
+    def _compared(self) -> Term:
+        left = self._single()
+        for sign in ("==", "!=", "<=", ">=", "<", ">", "in"):
+            if self._take(sign):
+                return _comparison(left, sign, self._single(), self._text)
+        if self._peek() == "not" and self._peek(1) == "in":
+            self._at += 2
+            inside = _comparison(left, "in", self._single(), self._text)
+            return lambda scope: not inside(scope)
+        return left
+
+    def _single(self) -> Term:
+        if self._at == len(self._tokens):
+            raise Unusable(f"{self._text!r}: ends too early")
+        kind, text = self._tokens[self._at]
+        self._at += 1
+        match kind:
+            case "number":
+                number = float(text) if "." in text else int(text)
+                return lambda scope: number
+            case "text" if inner := _QUOTED.fullmatch(text[1:-1]):
+                return _as_text(self._path(inner[1]))
+            case "text":
+                said = re.sub(r"\\(.)", r"\1", text[1:-1])
+                return lambda scope: said
+            case "name" if text in _WORDS:
+                word = _WORDS[text]
+                return lambda scope: word
+            case "name" if text not in ("and", "or", "not", "in"):
+                return self._path(text).find
+        if text == "(":
+            term = self._either()
+            self._expect(")")
+            return term
+        if text == "[":
+            return self._list()
+        raise Unusable(f"{self._text!r}: did not expect {text}")
+
+    def _path(self, text: str) -> Path:
+        path = path_of(text)
+        if path.root not in ROOTS:
+            raise Unusable(f"{text}: there is no {path.root}; there are {', '.join(ROOTS)}")
+        self.paths.append(path)
+        return path
+
+    def _list(self) -> Term:
+        terms: list[Term] = []
+        while not self._take("]"):
+            if terms:
+                self._expect(",")
+            terms.append(self._single())
+        return lambda scope: [term(scope) for term in terms]
+
+    def _peek(self, ahead: int = 0) -> str | None:
+        at = self._at + ahead
+        return self._tokens[at][1] if at < len(self._tokens) and self._tokens[at][0] != "text" else None
+
+    def _take(self, text: str) -> bool:
+        if self._peek() != text:
+            return False
+        self._at += 1
+        return True
+
+    def _expect(self, text: str) -> None:
+        if not self._take(text):
+            raise Unusable(f"{self._text!r}: expected {text}")
+
+
+def _as_text(path: Path) -> Term:
+    return lambda scope: written(path.find(scope))
+
+
+def written(value: Any) -> str:
+    """A value within text: JSON, unless it is text."""
+    return value if isinstance(value, str) else _encode(value).decode()
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    at, text = 0, text.strip()
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            raise Unusable(f"{text!r}: did not expect {text[at:].strip()[:10]}")
+        said = token[token.lastgroup or 0]
+        found.append((token.lastgroup or "", _SYNONYMS.get(said, said)))
+        at = token.end()
+    return found
+
+
+def _comparison(left: Term, sign: str, right: Term, text: str) -> Term:
+    def compare(scope: Scope) -> bool:
+        one, other = left(scope), right(scope)
+        try:
+            match sign:
+                case "==":
+                    return bool(one == other)
+                case "!=":
+                    return bool(one != other)
+                case "<":
+                    return bool(one < other)
+                case "<=":
+                    return bool(one <= other)
+                case ">":
+                    return bool(one > other)
+                case ">=":
+                    return bool(one >= other)
+                case _:
+                    return one in other
+        except TypeError:
+            raise Unusable(
+                f"{text}: {_shown(one)} and {_shown(other)} cannot be compared by {sign}"
+            ) from None
+
+    return compare
+
+
+def _shown(value: Any) -> str:
+    return f"{str(value)[:40]!r}" if isinstance(value, str) else "null" if value is None else str(value)[:40]

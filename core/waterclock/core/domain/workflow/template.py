@@ -1,0 +1,87 @@
+"""`{{ nodes.fetch.output.rows }}` in arguments, environment and payload.
+
+A text that is one template and nothing else becomes the value itself, whatever its type; within other text a value
+is written out, JSON unless it is text. `{{` followed by anything but a path is left alone: it is somebody else's.
+In a shell command a value never becomes part of the program: it is put into an environment variable and the command
+refers to that, in whatever quotes the template stands.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from waterclock.core.domain.workflow.expression import Path, Scope, path_of, written
+
+_TEMPLATE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+|\[-?\d+\])*)\s*\}\}", re.ASCII)
+VARIABLE = "WATERCLOCK_VALUE_"
+
+
+def paths_in(value: Any) -> list[Path]:
+    """Every path that a value's templates refer to."""
+    match value:
+        case str():
+            return [path_of(found[1]) for found in _TEMPLATE.finditer(value)] if "{{" in value else []
+        case dict():
+            return [path for key, part in value.items() for path in (*paths_in(key), *paths_in(part))]
+        case list() | tuple():
+            return [path for part in value for path in paths_in(part)]
+        case _:
+            return []
+
+
+def render(value: Any, scope: Scope) -> Any:
+    """A JSON value with its templates filled in. Raises Unusable."""
+    match value:
+        case str() if "{{" in value:
+            whole = _TEMPLATE.fullmatch(value.strip())
+            return path_of(whole[1]).find(scope) if whole else render_text(value, scope)
+        case dict():
+            return {render_text(key, scope): render(part, scope) for key, part in value.items()}
+        case list() | tuple():
+            return [render(part, scope) for part in value]
+        case _:
+            return value
+
+
+def render_text(text: str, scope: Scope) -> str:
+    if "{{" not in text:
+        return text
+    return _TEMPLATE.sub(lambda found: written(path_of(found[1]).find(scope)), text)
+
+
+def render_texts(texts: Mapping[str, str], scope: Scope) -> dict[str, str]:
+    return {name: render_text(text, scope) for name, text in texts.items()}
+
+
+def render_shell(command: str, scope: Scope) -> tuple[str, dict[str, str]]:
+    """The command, and the variables it then needs."""
+    if "{{" not in command:
+        return command, {}
+    pieces: list[str] = []
+    variables: dict[str, str] = {}
+    quotes = ""
+    at = 0
+    for found in _TEMPLATE.finditer(command):
+        before = command[at : found.start()]
+        quotes = _quotes_after(before, quotes)
+        name = f"{VARIABLE}{len(variables) + 1}"
+        variables[name] = written(path_of(found[1]).find(scope))
+        reference = {"": f'"${{{name}}}"', '"': f"${{{name}}}", "'": f"'\"${{{name}}}\"'"}[quotes]
+        pieces += (before, reference)
+        at = found.end()
+    return "".join((*pieces, command[at:])), variables
+
+
+def _quotes_after(text: str, quotes: str) -> str:
+    """In which quotes a shell is after some text: none, single or double."""
+    escaped = False
+    for character in text:
+        if escaped:
+            escaped = False
+        elif character == "\\" and quotes != "'":
+            escaped = True
+        elif character == quotes:
+            quotes = ""
+        elif not quotes and character in "'\"":
+            quotes = character
+    return quotes
