@@ -1,5 +1,7 @@
 """Definitions as users send them, made into what the log stores."""
 
+from collections.abc import Set
+
 import msgspec
 from msgspec import Struct, structs
 
@@ -76,8 +78,10 @@ def schedule_of(request: PreviewRequest, now: int) -> Schedule:
         raise refusal(error) from None
 
 
-async def check_dependencies(ledger: Ledger, job_id: str | None, spec: JobSpec) -> None:
-    """What a job waits for must exist, and must not wait for the job."""
+async def check_dependencies(
+    ledger: Ledger, job_id: str | None, spec: JobSpec, beside: Set[str] = frozenset()
+) -> None:
+    """What a job waits for must exist, or be about to (`beside`), and must not wait for the job."""
     edges: dict[str, tuple[str, ...]] = {job_id or "": spec.dependencies}
     unread = list(spec.dependencies)
     while unread:
@@ -85,7 +89,11 @@ async def check_dependencies(ledger: Ledger, job_id: str | None, spec: JobSpec) 
         if known in edges:
             continue
         found = await ledger.read(known)
-        if known in spec.dependencies and (found is None or found.job.spec.namespace != spec.namespace):
+        if (
+            known in spec.dependencies
+            and known not in beside
+            and (found is None or found.job.spec.namespace != spec.namespace)
+        ):
             raise Invalid.field("dependencies", f"there is no job {known}")
         edges[known] = () if found is None else found.job.spec.dependencies
         unread += edges[known]

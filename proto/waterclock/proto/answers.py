@@ -71,6 +71,15 @@ class BatchResult(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] | UnsetType = UNSET
 
 
+class Applied(Struct, frozen=True, kw_only=True):
+    """What was done to make a job be as declared, or what would be."""
+
+    job_id: str
+    action: Literal["created", "updated", "unchanged"]
+    version: int | None
+    differences: tuple[Difference, ...] = ()
+
+
 class RetryPolicy(Struct, frozen=True, kw_only=True):
     initial_seconds: float
     factor: float
@@ -380,6 +389,34 @@ class Step(Struct, frozen=True, kw_only=True):
     position: str = ""
     after_seconds: float | None = None
     """How long after the step before."""
+    by: str = ""
+    """Who wrote it: a scheduler with its lease, an executor, an api; of a definition its author."""
+
+
+class Delay(Struct, frozen=True, kw_only=True):
+    """A stretch of a run's life, and its share of the whole."""
+
+    kind: Literal[
+        "jitter", "scheduler", "waiting", "queue", "execution", "backoff", "snooze", "lost", "ended"
+    ]
+    """`scheduler`: due, and not yet decided. `waiting`: for another run or a dependency. `queue`: for an executor.
+    `lost`: with an executor that died. `ended`: until somebody had it tried again."""
+    start: datetime
+    end: datetime
+    seconds: float
+    share: float
+    attempt: int
+    what: str
+
+
+class DecidedBy(Struct, frozen=True, kw_only=True):
+    """The definition a run was decided by."""
+
+    version: int
+    defined_at: datetime
+    actor: str
+    note: str
+    policy: str
 
 
 class Why(Struct, frozen=True, kw_only=True):
@@ -387,8 +424,39 @@ class Why(Struct, frozen=True, kw_only=True):
 
     subject: str
     answer: str
-    """In one sentence."""
+    """In one or two sentences."""
     steps: list[Step]
+    reason: Literal[
+        "ran",
+        "under_way",
+        "skipped",
+        "missed",
+        "cancelled",
+        "not_created",
+        "paused",
+        "job_cancelled",
+        "ended",
+        "future",
+        "undecided",
+        "excluded",
+        "out_of_bounds",
+        "dst_gap",
+        "dst_overlap",
+        "not_due",
+        "no_schedule",
+        "unknown",
+    ] = "unknown"
+    """The answer for a program. The first five are of runs, the others of moments without one."""
+    run_id: str | None = None
+    delays: list[Delay] = []
+    """Where the time of a run went, in order."""
+    definition: DecidedBy | None = None
+    owner: str | None = None
+    """The scheduler that decided it."""
+    executors: list[str] = []
+    previous_fire: datetime | None = None
+    """Of a moment without a run: the fires around it."""
+    next_fire: datetime | None = None
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -406,8 +474,18 @@ class Audit(Struct, frozen=True, kw_only=True):
     jobs: int = 0
     expected: int = 0
     accounted: dict[str, int] = {}
+    """How many due times ran, were skipped, missed, cancelled; or decided before an edit was read."""
+    pending: int = 0
+    """Due in the range, and not decided yet by anybody."""
+    under_way: int = 0
     findings: list[Finding] = []
+    """At most a thousand; `faults` counts all."""
+    faults: int = 0
     clean: bool = True
+    start: datetime | None = field(default=None, name="from")
+    """The range that was judged. The log may reach back less far than was asked: `note` says so."""
+    end: datetime | None = field(default=None, name="to")
+    note: str = ""
 
 
 # --- operations ------------------------------------------------------------------------------------------

@@ -72,6 +72,14 @@ JOBS_BATCH = Method(
     "submit",
     Rest("POST", "/v1/jobs:batch", body="lines", answer="lines"),
 )
+JOBS_APPLY = Method(
+    "jobs.apply",
+    "Make a job or workflow be as declared",
+    queries.Apply,
+    answers.Applied,
+    "submit",
+    Rest("POST", "/v1/jobs:apply"),
+)
 JOBS_LIST = Method(
     "jobs.list", "List jobs", queries.JobsQuery, Page[answers.Job], "read", Rest("GET", "/v1/jobs")
 )

@@ -68,6 +68,16 @@ class JobBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A repeat of the whole call with the same key makes no second set of jobs."""
 
 
+class Apply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Make a job or workflow be as declared: created, changed, or left alone if it is so already."""
+
+    definition: dict[str, Any]
+    """As for a creation. It needs an id, and is complete: what it does not say is at its default."""
+    dry_run: bool = False
+    beside: Annotated[tuple[str, ...], Meta(max_length=100_000)] = ()
+    """Ids that are declared together with this one: a dry run takes them as being there."""
+
+
 class JobsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     status: JobState | None = None
     label: tuple[str, ...] = ()

@@ -18,6 +18,8 @@ from waterclock.api.cli.exits import Exit, exit_of
 COMMANDS = {
     "up": "serve",
     "submit": "submit",
+    "apply": "apply",
+    "import": "apply",
     "jobs": "look",
     "job": "look",
     "runs": "look",
@@ -37,6 +39,7 @@ COMMANDS = {
     "skip-next": "manage",
     "why": "explain",
     "audit": "explain",
+    "workflow": "workflow",
     "artifact": "artifact",
     "token": "token",
     "namespace": "token",
@@ -51,6 +54,8 @@ COMMANDS = {
 }
 """Command -> the module in `commands` with a function of that name."""
 
+_FUNCTIONS = {"import": "import_"}
+
 
 class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
@@ -60,7 +65,7 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"waterclock.api.cli.commands.{COMMANDS[cmd_name]}")
-        defined = getattr(module, cmd_name.replace("-", "_"))
+        defined = getattr(module, _FUNCTIONS.get(cmd_name, cmd_name.replace("-", "_")))
         if isinstance(defined, typer.Typer):
             return get_command(defined)
         single = typer.Typer(add_completion=False)

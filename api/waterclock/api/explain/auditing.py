@@ -1,87 +1,111 @@
-"""The audit over the whole log: both streams through the auditor, with progress on the way."""
+"""The audit over the log: partition by partition, so that it holds no more than one of them at a time."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 from waterclock.api import fleet
 from waterclock.api.application import Application
+from waterclock.api.explain import showing
+from waterclock.api.moments import sequence_before
 from waterclock.api.namespaces import namespace_of
 from waterclock.core.domain.audit import Auditor, AuditReport
-from waterclock.core.domain.instants import datetime_of, instant_of
-from waterclock.core.jetstream.pull import Delivery, Pull
-from waterclock.core.jetstream.reader import stream_state
+from waterclock.core.domain.instants import datetime_of, instant_of, rfc3339
+from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.reader import next_message, stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
-from waterclock.proto.answers import Audit, Finding
+from waterclock.proto.answers import Audit
 from waterclock.proto.codec import decode_frame, decode_job_frame
+from waterclock.proto.events import Instant
 from waterclock.proto.queries import AuditQuery
 
-_MOST_SHOWN = 1000
-_JOBS = "wc.jobs."
+_SKEW = timedelta(minutes=1)
+_JOBS_SHARE = 0.3
+"""How much of a partition's progress its definitions are."""
 
 
 async def audited(app: Application, request: AuditQuery, namespace: str) -> AsyncIterator[Audit]:
-    auditor = Auditor()
-    cursors: dict[str, int] = {}
-    ends = {
-        stream: (await stream_state(app.connection, stream)).last_seq for stream in (names.JOBS, names.RUNS)
-    }
-    total, before = max(1, sum(ends.values())), 0
-    for stream, subject in ((names.JOBS, names.jobs_of_partition()), (names.RUNS, names.runs_subject())):
-        reached = 0
-        async with Pull.ordered(app.connection, stream, [subject], after_sequence=0) as pull:
-            while reached < ends[stream] and (pull.pending or reached == 0):
-                for delivery in await pull.next(timeout=2.0):
-                    reached = delivery.sequence
-                    _feed(auditor, delivery, namespace, cursors)
-                yield Audit(read=min(0.999, (before + reached) / total))
-                await asyncio.sleep(0)
-        before += ends[stream]
+    """Progress while the log is read, then the report."""
     now = now_us()
-    decided = min([now, *(await _decided(app, cursors)).values()])
-    start = 0 if request.start is None else instant_of(request.start)
-    end = now if request.end is None else instant_of(request.end)
-    yield _shown(auditor.report(start, min(end, now), decided=decided))
+    asked = 0 if request.start is None else instant_of(request.start)
+    end = now if request.end is None else min(now, instant_of(request.end))
+    start, note = await _reach(app, asked)
+    owners = await _decided_by_owners(app)
+    report, count = AuditReport(), app.settings.partitions
+    for partition in range(count):
+        reading = _Partition(app, partition, namespace, Auditor(start, end))
+        async for read in reading.read():
+            yield Audit(read=min(0.999, (partition + read) / count))
+        decided = max(reading.decided, owners.get(partition, 0))
+        report.add(await asyncio.to_thread(reading.auditor.report, decided=decided))
+    yield showing.audit(report, start, end, note)
 
 
-def _feed(auditor: Auditor, delivery: Delivery, namespace: str, cursors: dict[str, int]) -> None:
-    if delivery.subject.startswith(_JOBS):
-        for event in decode_job_frame(delivery.data).events:
-            if event.spec.namespace == namespace:
-                auditor.job_event(delivery.sequence, event)
-        return
-    frame = decode_frame(delivery.data)
-    if frame.cursor is not None:
-        cursors[delivery.subject] = frame.cursor.time
-    for run_event in frame.events:
-        if namespace_of(run_event.run_id) == namespace:
-            auditor.run_event(run_event)
+class _Partition:
+    """One partition's definitions, then its runs, through an auditor."""
+
+    def __init__(self, app: Application, partition: int, namespace: str, auditor: Auditor) -> None:
+        self.auditor = auditor
+        self.decided: Instant = 0
+        """How far the last frame of an owner had come."""
+        self._app = app
+        self._partition = partition
+        self._namespace = namespace
+
+    async def read(self) -> AsyncIterator[float]:
+        """How far it is, between 0 and 1."""
+        jobs, runs = names.jobs_of_partition(self._partition), names.runs_subject(self._partition)
+        async for read in self._through(names.JOBS, jobs, 0):
+            yield _JOBS_SHARE * read
+        since = datetime_of(self.auditor.counts_from())
+        after = 0
+        if since.timestamp() > 0:
+            after = await sequence_before(self._app.connection, names.RUNS, runs, since - _SKEW)
+        async for read in self._through(names.RUNS, runs, after):
+            yield _JOBS_SHARE + (1 - _JOBS_SHARE) * read
+
+    async def _through(self, stream: str, subject: str, after: int) -> AsyncIterator[float]:
+        take = self._take_jobs if stream == names.JOBS else self._take_runs
+        connection = self._app.connection
+        async with Pull.ordered(connection, stream, [subject], after_sequence=after) as pull:
+            total = pull.pending
+            async for batch in pull.backlog():
+                for delivery in batch:
+                    take(delivery.sequence, delivery.data)
+                yield 1 - pull.pending / max(total, pull.pending)
+                await asyncio.sleep(0)
+
+    def _take_jobs(self, sequence: int, data: bytes) -> None:
+        for event in decode_job_frame(data).events:
+            if event.spec.namespace == self._namespace:
+                self.auditor.job_event(sequence, event)
+
+    def _take_runs(self, _: int, data: bytes) -> None:
+        frame = decode_frame(data)
+        if frame.cursor is not None:
+            self.decided = frame.cursor.time
+        for event in frame.events:
+            if namespace_of(event.run_id) == self._namespace:
+                self.auditor.run_event(event)
 
 
-async def _decided(app: Application, cursors: dict[str, int]) -> dict[str, int]:
-    """Up to when each partition is decided: by its owner's word, or else by the last frame an owner has written."""
-    for partition in await fleet.partitions(app.control, app.settings.partitions):
-        if partition.cursor is not None:
-            subject = names.runs_subject(partition.partition)
-            cursors[subject] = max(instant_of(partition.cursor), cursors.get(subject, 0))
-    return cursors
+async def _reach(app: Application, asked: Instant) -> tuple[Instant, str]:
+    """From when on the log can tell: what is older than its retention is gone."""
+    state = await stream_state(app.connection, names.RUNS)
+    if state.first_seq <= 1 or state.messages == 0:
+        return asked, ""
+    oldest = await next_message(app.connection, names.RUNS, names.runs_subject(), state.first_seq - 1)
+    if oldest is None or oldest.sequence <= 1:
+        return asked, ""
+    begins = instant_of(oldest.timestamp + _SKEW)
+    created = instant_of(state.created + _SKEW)
+    if begins <= max(asked, created):
+        return asked, ""
+    return begins, f"the log begins at {rfc3339(begins)}: what was due before is older than its retention"
 
 
-def _shown(report: AuditReport) -> Audit:
-    return Audit(
-        read=1.0,
-        jobs=report.jobs,
-        expected=report.expected,
-        accounted=report.accounted,
-        clean=report.clean,
-        findings=[
-            Finding(
-                fault=finding.fault,
-                job_id=finding.job_id,
-                run_id=finding.run_id,
-                scheduled_time=None if finding.scheduled is None else datetime_of(finding.scheduled),
-                explanation=finding.explanation,
-            )
-            for finding in report.findings[:_MOST_SHOWN]
-        ],
-    )
+async def _decided_by_owners(app: Application) -> dict[int, Instant]:
+    """Up to when each partition is decided, by its owner's word: one with nothing to say writes no frame."""
+    found = await fleet.partitions(app.control, app.settings.partitions)
+    return {status.partition: instant_of(status.cursor) for status in found if status.cursor is not None}

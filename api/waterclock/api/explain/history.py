@@ -1,36 +1,52 @@
 """What the log says about a run or a job, in its order."""
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
 from waterclock.api.application import Application
 from waterclock.api.moments import sequence_before
+from waterclock.api.readmodels import runs as rows
+from waterclock.api.readmodels.pool import ReadModelsAway
+from waterclock.core.domain import ids
+from waterclock.core.domain.instants import datetime_of
+from waterclock.core.domain.why import Recorded
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.reader import last_message
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame
-from waterclock.proto.events import JobEvent, RunEvent
+from waterclock.proto.events import JobEvent, RunEvent, RunsMissed
 
 Numbered = tuple[int, RunEvent]
+
+_SKEW = timedelta(minutes=1)
+"""How far the clocks of writers and of the log may be apart."""
+_AFTERMATH = 5000
+"""How many sequences after its last change a run is still looked for: a rejected outcome changes nothing."""
+_CURSOR = b'"cursor":'
 
 
 async def run_events(app: Application, run_id: str, after: int) -> list[Numbered]:
     """The events of one run after a sequence of `RUNS`."""
-    return [
-        (sequence, event)
-        for sequence, event in await _partition(app, run_id, after)
-        if event.run_id == run_id
-    ]
+    found = await _records(app, run_id, lambda event: event.run_id == run_id, after)
+    return [(record.sequence, record.event) for record in found]
 
 
-async def job_run_events(app: Application, job_id: str, since: datetime) -> list[Numbered]:
-    """The events of all runs of a job since a moment."""
+async def run_records(app: Application, run_id: str) -> list[Recorded]:
+    """All events of one run. The read models know where they are; without them time tells, or all is read."""
+    first, last = await _extent(app, run_id)
+    return await _records(app, run_id, lambda event: event.run_id == run_id, first - 1, last)
+
+
+async def job_records(
+    app: Application, job_id: str, since: datetime, until: datetime | None = None
+) -> list[Recorded]:
+    """The events of all runs of a job since a moment, and what is said of its schedule."""
     subject = names.runs_subject(app.partition_of(job_id))
-    after = await sequence_before(app.connection, names.RUNS, subject, since)
-    return [
-        (sequence, event)
-        for sequence, event in await _partition(app, job_id, after)
-        if names.job_of(event.run_id) == job_id
-    ]
+    after = await sequence_before(app.connection, names.RUNS, subject, since - _SKEW)
+    last = None
+    if until is not None:
+        last = await sequence_before(app.connection, names.RUNS, subject, until + _SKEW)
+    return await _records(app, job_id, lambda event: names.job_of(event.run_id) == job_id, after, last)
 
 
 async def job_events(app: Application, job_id: str) -> list[tuple[int, JobEvent]]:
@@ -52,18 +68,71 @@ async def job_events(app: Application, job_id: str) -> list[tuple[int, JobEvent]
     return found
 
 
-async def _partition(app: Application, job_or_run_id: str, after: int) -> list[Numbered]:
+async def _extent(app: Application, run_id: str) -> tuple[int, int | None]:
+    """The first and the last sequence that can speak of a run; None: whatever there is."""
+    try:
+        if (known := await rows.extent(app.pool, run_id)) is not None:
+            first, last, more = known
+            return first, None if more else last + _AFTERMATH
+    except ReadModelsAway:
+        pass
+    scheduled = ids.scheduled_of(run_id)
+    if scheduled is None:
+        return 1, None
+    subject = names.runs_subject(app.partition_of(run_id))
+    after = await sequence_before(app.connection, names.RUNS, subject, datetime_of(scheduled) - _SKEW)
+    return after + 1, None
+
+
+async def _records(
+    app: Application,
+    job_or_run_id: str,
+    wanted: Callable[[RunEvent], bool],
+    after: int,
+    last: int | None = None,
+) -> list[Recorded]:
     subject = names.runs_subject(app.partition_of(job_or_run_id))
     newest = await last_message(app.connection, names.RUNS, subject)
-    found: list[Numbered] = []
-    if newest is None or newest.sequence <= after:
+    found: list[Recorded] = []
+    if newest is None:
+        return found
+    end = newest.sequence if last is None else min(last, newest.sequence)
+    if end <= after:
         return found
     root = job_or_run_id.partition("@")[0].encode()
+    decided = b""
     async with Pull.ordered(app.connection, names.RUNS, [subject], after_sequence=after, batch=1000) as pull:
         reached = after
-        while reached < newest.sequence:
+        while reached < end:
             for delivery in await pull.next():
                 reached = delivery.sequence
+                if reached > end:
+                    break
                 if root in delivery.data:
-                    found += [(delivery.sequence, event) for event in decode_frame(delivery.data).events]
+                    found += _of_frame(delivery.sequence, delivery.data, wanted, decided)
+                if _CURSOR in delivery.data:
+                    decided = delivery.data
+    return found
+
+
+def _of_frame(
+    sequence: int, data: bytes, wanted: Callable[[RunEvent], bool], decided: bytes
+) -> list[Recorded]:
+    """`decided`: the last frame of an owner before this one, which tells since when fires were missed."""
+    frame = decode_frame(data)
+    found = []
+    for event in frame.events:
+        if not wanted(event):
+            continue
+        before = decode_frame(decided) if isinstance(event, RunsMissed) and decided else None
+        cursor = None if before is None else before.cursor
+        found.append(
+            Recorded(
+                sequence=sequence,
+                writer=frame.writer,
+                event=event,
+                owner_before=None if before is None else before.writer,
+                decided_before=None if cursor is None else cursor.time,
+            )
+        )
     return found

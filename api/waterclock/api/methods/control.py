@@ -33,25 +33,25 @@ async def update(app: Application, request: JobPatch, caller: Caller) -> answers
     definition = await jobs.find(app, request.job_id, caller)
     edited = definitions.edited(definition.job.spec, request, now_us(), app.settings)
     await definitions.check_dependencies(app.ledger, request.job_id, edited)
-    return await _change(app, request.job_id, caller, command, request.if_match)
+    return await change(app, request.job_id, caller, command, request.if_match)
 
 
 @handles(methods.JOBS_PAUSE)
 async def pause(app: Application, request: PauseJob, caller: Caller) -> answers.Job:
     command = aggregate.PauseJob(note=request.note, actor=caller.actor, cause=_drawn())
-    return await _change(app, request.job_id, caller, lambda _: command, request.if_match)
+    return await change(app, request.job_id, caller, lambda _: command, request.if_match)
 
 
 @handles(methods.JOBS_RESUME)
 async def resume(app: Application, request: ResumeJob, caller: Caller) -> answers.Job:
     command = aggregate.ResumeJob(missed=request.missed, actor=caller.actor, cause=_drawn())
-    return await _change(app, request.job_id, caller, lambda _: command, request.if_match)
+    return await change(app, request.job_id, caller, lambda _: command, request.if_match)
 
 
 @handles(methods.JOBS_CANCEL)
 async def cancel(app: Application, request: CancelJob, caller: Caller) -> answers.Job:
     command = aggregate.CancelJob(note=request.note, actor=caller.actor, cause=_drawn())
-    return await _change(app, request.job_id, caller, lambda _: command, request.if_match)
+    return await change(app, request.job_id, caller, lambda _: command, request.if_match)
 
 
 @handles(methods.JOBS_RUN_NOW)
@@ -129,7 +129,7 @@ async def redrive(app: Application, found: list[rows.Redrivable], caller: Caller
         await app.requests.append(partition, events)
 
 
-async def _change(
+async def change(
     app: Application, job_id: str, caller: Caller, command: Command, version: int | None
 ) -> answers.Job:
     definition = await jobs.find(app, job_id, caller)

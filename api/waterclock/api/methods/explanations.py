@@ -5,34 +5,37 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from waterclock.api import fleet
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
 from waterclock.api.changes import changes_of_run
-from waterclock.api.errors import Invalid
-from waterclock.api.explain import why
+from waterclock.api.errors import Invalid, NotFound
+from waterclock.api.explain import showing
 from waterclock.api.explain.auditing import audited
-from waterclock.api.explain.history import job_events, job_run_events, run_events
-from waterclock.api.methods import jobs, runs
-from waterclock.api.readmodels import runs as rows
+from waterclock.api.explain.history import job_events, job_records, run_records
+from waterclock.api.methods import jobs
+from waterclock.api.namespaces import namespace_of
 from waterclock.api.registry import handles, streams
+from waterclock.core.domain import why
 from waterclock.core.domain.instants import instant_of
+from waterclock.core.domain.why import Recorded
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Audit, Change, Page, Why
 from waterclock.proto.queries import AuditQuery, RunRef, WhyQuery
 
-_AROUND = timedelta(hours=1)
+_BEFORE = timedelta(hours=1)
+"""How far before a moment its history is read: enough for what led to it, as a rule."""
+_AFTER = timedelta(days=1)
+"""How long after a moment the log may still speak of it: runs end, and missed fires are found."""
 
 
 @handles(methods.RUNS_EVENTS)
 async def events(app: Application, request: RunRef, caller: Caller) -> Page[Change]:
-    await runs.find(app, request.run_id, caller)
-    after = await rows.first_sequence(app.pool, request.run_id) - 1
-    found = await run_events(app, request.run_id, after)
     return Page(
         items=[
-            msgspec.structs.replace(changes_of_run(event), position=f"0-{sequence}")
-            for sequence, event in found
+            msgspec.structs.replace(changes_of_run(record.event), position=f"0-{record.sequence}")
+            for record in await _history(app, request.run_id, caller)
         ]
     )
 
@@ -41,10 +44,9 @@ async def events(app: Application, request: RunRef, caller: Caller) -> Page[Chan
 async def why_run(app: Application, request: WhyQuery, caller: Caller) -> Why:
     if request.run_id is None:
         raise Invalid.field("run_id", "required")
-    await runs.find(app, request.run_id, caller)
-    after = await rows.first_sequence(app.pool, request.run_id) - 1
-    found = await run_events(app, request.run_id, after)
-    return why.of_run(request.run_id, found, await job_events(app, names.job_of(request.run_id)))
+    records = await _history(app, request.run_id, caller)
+    definitions = await job_events(app, names.job_of(request.run_id))
+    return showing.explanation(why.of_run(request.run_id, records, definitions, now_us()))
 
 
 @handles(methods.JOBS_WHY)
@@ -53,12 +55,24 @@ async def why_job(app: Application, request: WhyQuery, caller: Caller) -> Why:
         raise Invalid.field("job_id", "required")
     await jobs.find(app, request.job_id, caller)
     at = request.at or datetime.now(UTC)
-    found = await job_run_events(app, request.job_id, at - _AROUND)
-    history = await job_events(app, request.job_id)
-    return why.of_moment(request.job_id, history, found, instant_of(at), now_us())
+    records = await job_records(app, request.job_id, at - _BEFORE, at + _AFTER)
+    definitions = await job_events(app, request.job_id)
+    partition = app.partition_of(request.job_id)
+    owned = (await fleet.partitions(app.control, app.settings.partitions))[partition]
+    decided = None if owned.cursor is None else instant_of(owned.cursor)
+    found = why.of_moment(request.job_id, definitions, records, instant_of(at), now_us(), decided)
+    return showing.explanation(found)
 
 
 @streams(methods.AUDIT_RUN)
 async def audit(app: Application, request: AuditQuery, caller: Caller) -> AsyncIterator[Audit]:
     async for report in audited(app, request, caller.namespace):
         yield report
+
+
+async def _history(app: Application, run_id: str, caller: Caller) -> list[Recorded]:
+    """A run's events, straight from the log: right after they happened, and with the read models away."""
+    records = [] if namespace_of(run_id) != caller.namespace else await run_records(app, run_id)
+    if not records:
+        raise NotFound.because(f"there is no run {run_id}, or the log no longer tells of it")
+    return records

@@ -73,6 +73,12 @@ async def first_sequence(pool: Pool, run_id: str) -> int:
     return 1 if row is None else int(row["first_sequence"])
 
 
+async def extent(pool: Pool, run_id: str) -> tuple[int, int, bool] | None:
+    """Where in `RUNS` the history of a run begins, where it was last heard of, and whether more may come."""
+    row = await pool.fetch_one(_SQL["extent"], run_id)
+    return None if row is None else (int(row["first_sequence"]), int(row["last_sequence"]), bool(row["open"]))
+
+
 async def version(pool: Pool, run_id: str) -> int:
     """The version of the definition a run runs with; 0 if nobody knows."""
     row = await pool.fetch_one(_SQL["version"], run_id)

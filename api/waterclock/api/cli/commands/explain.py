@@ -14,7 +14,7 @@ from waterclock.api.cli.tables import table
 from waterclock.api.client.blocking import BlockingWire
 from waterclock.api.errors import NotFound
 from waterclock.proto import methods, queries
-from waterclock.proto.answers import Audit, Fires
+from waterclock.proto.answers import Audit, Fires, Why
 from waterclock.proto.requests import PreviewRequest
 
 
@@ -84,14 +84,25 @@ def why(
     if json:
         print_json(found)
         return
+    _print_why(found)
+
+
+def _print_why(found: Why) -> None:
     print(found.answer)
     rows = [
-        (step.at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z", _gap(step.after_seconds), step.what)
+        (step.at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z", _gap(step.after_seconds), step.what, step.by)
         for step in found.steps
     ]
     if rows:
         print()
-        print(table(("AT", "AFTER", "WHAT HAPPENED"), rows))
+        print(table(("AT", "AFTER", "WHAT HAPPENED", "BY"), rows))
+    if found.delays:
+        print()
+        spent = [
+            (delay.kind, words.duration(delay.seconds), f"{delay.share:.0%}", delay.what)
+            for delay in found.delays
+        ]
+        print(table(("WHERE THE TIME WENT", "", "SHARE", ""), spent))
 
 
 def audit(
@@ -121,6 +132,10 @@ def audit(
 def _print_audit(report: Audit) -> None:
     fates = ", ".join(f"{count} {fate}" for fate, count in sorted(report.accounted.items()))
     print(f"{report.jobs} jobs, {report.expected} due times: {fates or 'none'}")
+    if report.pending:
+        print(f"{report.pending} are due and not decided yet: no scheduler has come that far")
+    if report.note:
+        print(report.note)
     if report.clean:
         print("every due time is accounted for exactly once")
         return
@@ -129,6 +144,8 @@ def _print_audit(report: Audit) -> None:
         for finding in report.findings
     ]
     print(table(("FAULT", "RUN", "DUE", "EXPLANATION"), rows))
+    if report.faults > len(rows):
+        print(f"… and {report.faults - len(rows)} more")
 
 
 def _moment(job_id: str, at: str | None) -> queries.WhyQuery:

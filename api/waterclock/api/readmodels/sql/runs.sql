@@ -35,6 +35,11 @@ WHERE namespace = $1 AND run_id = ANY ($2::text[])
 -- Where in the log the history of a run begins.
 SELECT first_sequence FROM waterclock.job_runs WHERE run_id = $1;
 
+-- name: extent
+-- Where in the log the history of a run lies, and whether it goes on.
+SELECT first_sequence, last_sequence, status IN ('WAITING', 'QUEUED', 'RUNNING', 'RETRYING') AS open
+FROM waterclock.job_runs WHERE run_id = $1;
+
 -- name: version
 -- The version of the definition a run runs with.
 SELECT version FROM waterclock.job_runs WHERE run_id = $1;

@@ -1,0 +1,166 @@
+"""`waterclock apply`: make jobs and workflows be as files declare them. `waterclock import`: crontabs likewise."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from waterclock.api.cli import crontab, declared
+from waterclock.api.cli.exits import Wrong
+from waterclock.api.cli.options import Data, Json
+from waterclock.api.cli.printing import note, print_json
+from waterclock.api.cli.session import connected
+from waterclock.api.cli.tables import table
+from waterclock.api.client.blocking import BlockingWire
+from waterclock.api.errors import Refused
+from waterclock.proto import methods
+from waterclock.proto.answers import Applied
+from waterclock.proto.queries import Apply, CancelJob, JobsQuery
+
+LABEL = "applied"
+"""Marks what a set of files declares, so that what is no longer declared can be found."""
+
+Set = Annotated[str, typer.Option("--set", help="Name of this set of declarations.", metavar="NAME")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+Prune = Annotated[
+    bool, typer.Option("--prune", help="Cancel what this set declared before and no longer does.")
+]
+
+
+def apply(
+    files: Annotated[
+        list[Path],
+        typer.Option("-f", "--file", help="A file or a directory; may be repeated.", metavar="FILE"),
+    ],
+    prune: Prune = False,
+    dry_run: DryRun = False,
+    name: Set = "default",
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Create or update jobs and workflows declared in YAML or JSON. Applying again changes nothing.
+
+    waterclock apply -f jobs.yaml --dry-run
+    """
+    return _apply(list(declared.read(files)), name, prune=prune, dry_run=dry_run, json=json, data=data)
+
+
+import_ = typer.Typer(
+    name="import", help="Bring jobs from elsewhere.", no_args_is_help=True, add_completion=False
+)
+
+
+@import_.callback()
+def _import() -> None:
+    """Keeps `crontab` a command of its own while it is the only one."""
+
+
+@import_.command("crontab")
+def import_crontab(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Crontabs, or directories of them.", show_default=False),
+    ],
+    tz: Annotated[
+        str | None, typer.Option(help="Their time zone; this machine's if not said.", metavar="Z")
+    ] = None,
+    system: Annotated[bool, typer.Option("--system", help="Lines name a user, as in /etc/crontab.")] = False,
+    prune: Prune = False,
+    dry_run: DryRun = False,
+    name: Set = "crontab",
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Make each line of a crontab a job with the same meaning."""
+    jobs, skipped = crontab.read(files, zone=tz or crontab.local_zone(), system=system)
+    for where, reason in skipped:
+        note(f"{where}: {reason}")
+    return _apply(jobs, name, prune=prune, dry_run=dry_run, json=json, data=data)
+
+
+def _apply(
+    declarations: list[tuple[str, dict[str, Any]]],
+    name: str,
+    *,
+    prune: bool,
+    dry_run: bool,
+    json: bool,
+    data: str | None,
+) -> int:
+    done: list[Applied] = []
+    failures: list[tuple[str, str]] = []
+    pruned: list[str] = []
+    beside = tuple(filter(None, (_id(definition) for _, definition in declarations)))
+    with connected(data) as wire:
+        for where, definition in _in_order(declarations):
+            labelled = {**definition, "labels": {**(definition.get("labels") or {}), LABEL: name}}
+            try:
+                done.append(
+                    wire.call(methods.JOBS_APPLY, Apply(definition=labelled, dry_run=dry_run, beside=beside))
+                )
+            except Refused as refused:
+                errors = "; ".join(f"{e.field}: {e.reason}" for e in refused.problem.errors)
+                failures.append((where, errors or refused.problem.detail))
+        if prune and not failures:
+            pruned = _prune(wire, name, {applied.job_id for applied in done}, dry_run=dry_run)
+    if json:
+        print_json(
+            {"applied": done, "pruned": pruned, "failed": [{"where": w, "reason": r} for w, r in failures]}
+        )
+    else:
+        _show(done, pruned)
+    for where, reason in failures:
+        note(f"waterclock: {where}: {reason}")
+    return 2 if failures else 0
+
+
+def _in_order(declarations: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """What others depend on comes first."""
+    ids = {_id(definition): place for place, (_, definition) in enumerate(declarations)}
+    ordered: list[tuple[str, dict[str, Any]]] = []
+    placed: set[int] = set()
+
+    def place(number: int, path: tuple[int, ...]) -> None:
+        where, definition = declarations[number]
+        if number in path:
+            cycle = " -> ".join(_id(declarations[n][1]) for n in (*path[path.index(number) :], number))
+            raise Wrong(f"{where}: the jobs wait for each other: {cycle}")
+        if number in placed:
+            return
+        for needed in definition.get("dependencies") or ():
+            if needed in ids:
+                place(ids[needed], (*path, number))
+        placed.add(number)
+        ordered.append(declarations[number])
+
+    for number in range(len(declarations)):
+        place(number, ())
+    return ordered
+
+
+def _id(definition: dict[str, Any]) -> str:
+    return str(definition.get("job_id") or definition.get("workflow_id") or "")
+
+
+def _prune(wire: BlockingWire, name: str, declared_ids: set[str], *, dry_run: bool) -> list[str]:
+    gone: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = wire.call(methods.JOBS_LIST, JobsQuery(label=(f"{LABEL}={name}",), limit=1000, cursor=cursor))
+        live = [job.job_id for job in page.items if job.status in ("SCHEDULED", "PAUSED")]
+        gone += [job_id for job_id in live if job_id not in declared_ids]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    for job_id in gone if not dry_run else ():
+        wire.call(methods.JOBS_CANCEL, CancelJob(job_id=job_id, note=f"no longer declared in {name}"))
+    return gone
+
+
+def _show(done: list[Applied], pruned: list[str]) -> None:
+    rows: list[tuple[str, str, str]] = []
+    for one in done:
+        changes = "; ".join(f"{d.field}: {d.stored!r} -> {d.given!r}" for d in one.differences)
+        rows.append((one.job_id, one.action, changes))
+    rows += [(job_id, "cancelled", "") for job_id in pruned]
+    print(table(("ID", "ACTION", "CHANGES"), rows) if rows else "nothing is declared")

@@ -1,0 +1,208 @@
+"""`waterclock workflow`: apply, list, show, run, runs, rerun."""
+
+import secrets
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from waterclock.api.cli import words
+from waterclock.api.cli.commands.apply import DryRun, Prune, Set
+from waterclock.api.cli.commands.apply import apply as apply_files
+from waterclock.api.cli.exits import Exit, Wrong
+from waterclock.api.cli.graph import draw
+from waterclock.api.cli.options import Data, Json, Limit
+from waterclock.api.cli.printing import note, print_json
+from waterclock.api.cli.session import connected, with_job, with_run
+from waterclock.api.cli.tables import table
+from waterclock.api.client.blocking import BlockingWire
+from waterclock.proto import methods, queries
+from waterclock.proto.answers import ENDED, WorkflowRun
+
+workflow = typer.Typer(name="workflow", help="Graphs of jobs.", no_args_is_help=True, add_completion=False)
+
+WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", show_default=False)]
+_PAUSE = 0.2
+
+Wait = Annotated[bool, typer.Option("--wait", help="Follow the wave; exit with its result.")]
+
+
+@workflow.command()
+def apply(
+    files: Annotated[list[Path], typer.Option("-f", "--file", help="A file or a directory.", metavar="FILE")],
+    prune: Prune = False,
+    dry_run: DryRun = False,
+    name: Set = "default",
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Create or update workflows declared in YAML or JSON."""
+    return apply_files(files, prune, dry_run, name, json, data)
+
+
+@workflow.command("list")
+def list_(limit: Limit = 50, json: Json = False, data: Data = None) -> None:
+    """List workflows."""
+    with connected(data) as wire:
+        page = wire.call(methods.WORKFLOWS_LIST, queries.JobsQuery(limit=limit))
+    if json:
+        print_json(page)
+        return
+    rows = [
+        (
+            one.workflow_id,
+            one.name,
+            one.status,
+            str(len(one.nodes)),
+            words.ago(one.next_run_at),
+            f"{one.last_run.status} {words.ago(one.last_run.modified_time)}" if one.last_run else "",
+        )
+        for one in page.items
+    ]
+    print(table(("ID", "NAME", "STATUS", "NODES", "NEXT", "LAST WAVE"), rows) if rows else "no workflows")
+
+
+@workflow.command()
+def show(
+    what: Annotated[str, typer.Argument(metavar="WORKFLOW-or-WAVE", show_default=False)],
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """Draw a workflow's graph; of a wave, with the state of every node."""
+    with connected(data) as wire:
+        if "@" in what:
+            wave = with_run(wire, what, lambda id: _wave(wire, id))
+            print_json(wave) if json else _draw(wave)
+            return
+        found = with_job(
+            wire, what, lambda id: wire.call(methods.WORKFLOWS_GET, queries.WorkflowRef(workflow_id=id))
+        )
+    if json:
+        print_json(found)
+        return
+    edges = [(upstream, node.id) for node in found.nodes for upstream in node.depends_on]
+    print(f"{found.workflow_id}  {found.status}  version {found.version}")
+    print(draw([node.id for node in found.nodes], edges, {}))
+
+
+@workflow.command()
+def run(
+    workflow_id: WorkflowId,
+    param: Annotated[
+        list[str] | None, typer.Option(help="A parameter; may be repeated.", metavar="K=V")
+    ] = None,
+    wait: Wait = False,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Run a wave now."""
+    parameters, key = _parameters(param), secrets.token_hex(10)
+    with connected(data) as wire:
+        accepted = with_job(
+            wire,
+            workflow_id,
+            lambda id: wire.call(
+                methods.WORKFLOWS_RUN_NOW,
+                queries.RunWorkflow(workflow_id=id, parameters=parameters, idempotency_key=key),
+            ),
+        )
+        if wait:
+            return _follow(wire, accepted.workflow_run_id, json=json)
+    print_json(accepted) if json else print(accepted.workflow_run_id)
+    return 0
+
+
+@workflow.command()
+def runs(workflow_id: WorkflowId, limit: Limit = 20, json: Json = False, data: Data = None) -> None:
+    """List a workflow's waves, newest first."""
+    with connected(data) as wire:
+        page = with_job(
+            wire,
+            workflow_id,
+            lambda id: wire.call(
+                methods.WORKFLOWS_RUNS, queries.WorkflowRunsQuery(workflow_id=id, limit=limit)
+            ),
+        )
+    if json:
+        print_json(page)
+        return
+    rows = [
+        (
+            wave.workflow_run_id,
+            words.text(wave.epoch),
+            wave.status,
+            f"{sum(node.status in ENDED for node in wave.nodes)}/{len(wave.nodes)}",
+            words.ago(wave.start_time),
+            wave.reason or "",
+        )
+        for wave in page.items
+    ]
+    print(table(("WAVE", "EPOCH", "STATUS", "NODES", "STARTED", "REASON"), rows) if rows else "no waves yet")
+
+
+@workflow.command()
+def rerun(
+    wave: Annotated[str, typer.Argument(metavar="WAVE", show_default=False)],
+    node: Annotated[
+        list[str] | None, typer.Option(help="From this node on; may be repeated.", metavar="ID")
+    ] = None,
+    wait: Wait = False,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Run a wave again from what failed, or from chosen nodes."""
+    with connected(data) as wire:
+        again = with_run(
+            wire,
+            wave,
+            lambda id: wire.call(
+                methods.WORKFLOW_RUNS_RERUN, queries.Rerun(workflow_run_id=id, nodes=tuple(node or ()))
+            ),
+        )
+        if wait:
+            return _follow(wire, again.workflow_run_id, json=json)
+    print_json(again) if json else _draw(again)
+    return 0
+
+
+def _follow(wire: BlockingWire, wave_id: str, *, json: bool) -> int:
+    """Says what changes until the wave has ended."""
+    seen: dict[str, str] = {}
+    while True:
+        wave = _wave(wire, wave_id)
+        for node in wave.nodes:
+            if seen.get(node.id) != node.status and node.status not in ("WAITING", "QUEUED"):
+                note(f"{node.id} {node.status}{': ' + node.reason if node.reason else ''}")
+            seen[node.id] = node.status
+        if wave.status in ENDED:
+            break
+        time.sleep(_PAUSE)
+    print_json(wave) if json else _draw(wave)
+    return Exit.DONE if wave.status == "SUCCESS" else Exit.FAILED
+
+
+def _wave(wire: BlockingWire, wave_id: str) -> WorkflowRun:
+    return wire.call(methods.WORKFLOW_RUNS_GET, queries.WorkflowRunRef(workflow_run_id=wave_id))
+
+
+def _draw(wave: WorkflowRun) -> None:
+    print(
+        f"{wave.workflow_run_id}  epoch {wave.epoch}  {wave.status}{': ' + wave.reason if wave.reason else ''}"
+    )
+    print(draw([node.id for node in wave.nodes], wave.edges, {node.id: node.status for node in wave.nodes}))
+
+
+def _parameters(pairs: list[str] | None) -> dict[str, Any]:
+    """Values are JSON where they can be read as such, else text."""
+    found: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise Wrong(f"--param {pair}: expected key=value")
+        try:
+            found[name] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            found[name] = value
+    return found

@@ -1,0 +1,60 @@
+"""Declared jobs: whatever is there becomes what the declaration says, and a repeat changes nothing."""
+
+import secrets
+
+import msgspec
+
+from waterclock.api import definitions
+from waterclock.api.application import Application
+from waterclock.api.caller import Caller
+from waterclock.api.errors import Conflict, Invalid
+from waterclock.api.letters import NewJob
+from waterclock.api.methods import control
+from waterclock.api.namespaces import scoped
+from waterclock.api.registry import handles
+from waterclock.core.domain.definition.show import differences
+from waterclock.core.domain.job import UpdateJob
+from waterclock.core.jetstream.errors import Conflict as Taken
+from waterclock.core.runtime.clock import now_us
+from waterclock.proto import methods
+from waterclock.proto.answers import Applied
+from waterclock.proto.queries import Apply
+
+
+@handles(methods.JOBS_APPLY)
+async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
+    body = msgspec.json.encode(request.definition)
+    now = now_us()
+    spec = definitions.define(body, now, app.settings, caller)
+    chosen = definitions.chosen_id(body)
+    if chosen is None:
+        raise Invalid.field("job_id", "a declared job needs an id, or it could not be found again")
+    job_id = scoped(spec.namespace, chosen)
+    beside = {scoped(spec.namespace, other) for other in request.beside} if request.dry_run else set()
+    await definitions.check_dependencies(app.ledger, job_id, spec, beside)
+    stored = await app.ledger.read(job_id)
+    if stored is not None and stored.job.spec.namespace != spec.namespace:
+        raise Conflict.field("job_id", f"there is a job {chosen} already")
+    if stored is None:
+        if request.dry_run:
+            return Applied(job_id=job_id, action="created", version=None)
+        await app.quotas.take(spec.namespace)
+        job = NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=secrets.token_hex(8))
+        try:
+            return Applied(job_id=job_id, action="created", version=(await app.intake.create(job)).version)
+        except Taken:
+            return await apply(app, request, caller)
+    spec = msgspec.structs.replace(spec, idempotency_key=stored.job.spec.idempotency_key)
+    if stored.job.status == "CANCELLED":
+        raise Conflict.because(f"job {chosen} was cancelled for good; declare it under another id")
+    differing = tuple(differences(stored.job.spec, spec))
+    if request.dry_run or not differing:
+        return Applied(
+            job_id=job_id,
+            action="updated" if differing else "unchanged",
+            version=stored.version,
+            differences=differing,
+        )
+    command = UpdateJob(spec=spec, actor=caller.actor, cause=secrets.token_hex(8))
+    changed = await control.change(app, job_id, caller, lambda _: command, stored.version)
+    return Applied(job_id=job_id, action="updated", version=changed.version, differences=differing)
