@@ -34,6 +34,14 @@ class Memory(Struct, kw_only=True):
     jobs: dict[str, JobHead] = field(default_factory=dict)
 
 
+class Trouble(Struct, frozen=True):
+    """An event that could not be folded. It is left out: one bad event must not end the read models."""
+
+    sequence: int
+    about: str
+    error: Exception
+
+
 class Changes(Struct, kw_only=True):
     new_runs: dict[str, RunRow] = field(default_factory=dict)
     changed_runs: dict[str, RunRow] = field(default_factory=dict)
@@ -44,6 +52,7 @@ class Changes(Struct, kw_only=True):
     changed_jobs: dict[str, Definition] = field(default_factory=dict)
     states: dict[str, JobHead] = field(default_factory=dict)
     """Of jobs that are not new."""
+    troubles: list["Trouble"] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__struct_fields__)
@@ -65,22 +74,33 @@ class Fold:
             if head is not None and head.version >= sequence:
                 continue
             is_new = head is None or event.job_id in changes.new_jobs
-            head = jobs[event.job_id] = self._touched[event.job_id] = job_fold.define(head, event, sequence)
+            try:
+                head = job_fold.define(head, event, sequence)
+            except Exception as error:
+                changes.troubles.append(Trouble(sequence, event.job_id, error))
+                continue
+            jobs[event.job_id] = self._touched[event.job_id] = head
             (changes.new_jobs if is_new else changes.changed_jobs)[head.job_id] = Definition(head, event)
 
     def run_events(self, events: Iterable[RunEvent], sequence: int) -> None:
         """The events of one message of `RUNS`."""
         for event in events:
-            if type(event) is ScheduleEnded:
-                self._schedule_ended(event, sequence)
-            else:
-                self._run_event(event, sequence)
+            try:
+                if type(event) is ScheduleEnded:
+                    self._schedule_ended(event, sequence)
+                else:
+                    self._run_event(event, sequence)
+            except Exception as error:
+                self._changes.troubles.append(Trouble(sequence, event.run_id, error))
 
     def finish(self) -> Changes:
         """Settle what depends on more than one event, once for the whole batch."""
         changes = self._changes
         for job_id, head in self._touched.items():
-            job_fold.settle(head)
+            try:
+                job_fold.settle(head)
+            except Exception as error:
+                changes.troubles.append(Trouble(head.version, job_id, error))
             if job_id not in changes.new_jobs:
                 changes.states[job_id] = head
         return changes

@@ -34,6 +34,7 @@ def define(head: JobHead | None, event: JobEvent, version: int) -> JobHead:
             job_id=event.job_id,
             namespace=spec.namespace,
             name=spec.name,
+            standing="SCHEDULED",
             status="SCHEDULED",
             version=version,
             armed_version=version,
@@ -51,9 +52,9 @@ def define(head: JobHead | None, event: JobEvent, version: int) -> JobHead:
         case JobResumed():
             _arm(head, version, event.at if event.missed_since is None else event.missed_since)
         case JobUpdated() | JobPaused():
-            head.status = "PAUSED"
+            head.standing = "PAUSED"
         case JobCancelled():
-            head.status = "CANCELLED"
+            head.standing = "CANCELLED"
         case _:
             assert_never(event)
     return head
@@ -90,8 +91,8 @@ def schedule_ended(head: JobHead, version: int, sequence: int) -> bool:
 def settle(head: JobHead) -> None:
     """Work out status and next fire again, after what they depend on has changed."""
     following = _next_fire(head)
-    if head.status != "CANCELLED" and _is_over(head, following):
-        head.status = "COMPLETED"
+    is_over = head.standing != "CANCELLED" and _is_over(head, following)
+    head.status = "COMPLETED" if is_over else head.standing
     head.next_run_at = following if head.status == "SCHEDULED" else None
 
 
@@ -101,7 +102,7 @@ def is_timed(head: JobHead) -> bool:
 
 
 def _arm(head: JobHead, version: int, effective_from: Instant) -> None:
-    head.status, head.armed_version, head.effective_from = "SCHEDULED", version, effective_from
+    head.standing, head.armed_version, head.effective_from = "SCHEDULED", version, effective_from
 
 
 def _born(spec: JobSpec, at: Instant) -> Instant:

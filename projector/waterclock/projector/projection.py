@@ -1,5 +1,6 @@
 """A batch of the log becomes rows, and the position moves, in one transaction."""
 
+import logging
 from collections.abc import Sequence
 
 import asyncpg
@@ -11,10 +12,12 @@ from waterclock.projector.fold import Fold, Memory
 from waterclock.projector.loading import load_jobs, load_runs
 from waterclock.projector.partitions import Weeks
 from waterclock.projector.positions import End, Positions
-from waterclock.projector.store import Move, Store
+from waterclock.projector.store import REFUSALS, Move, Store
 from waterclock.projector.writes import Writes, writes_of
 from waterclock.proto.events import Instant, ScheduleEnded
 from waterclock.proto.names import job_of
+
+_log = logging.getLogger(__name__)
 
 _RUNS_KEPT = 100_000
 _JOBS_KEPT = 100_000
@@ -54,6 +57,9 @@ class Projection:
         for runs in batch.runs:
             fold.run_events(runs.events, runs.sequence)
         changes = fold.finish()
+        for trouble in changes.troubles:
+            extra = {"about": trouble.about, "sequence": trouble.sequence}
+            _log.error("left out what cannot be folded", extra=extra, exc_info=trouble.error)
         self._last_but_one = self._last.runs.keys() - changes.new_runs.keys() - changes.changed_runs.keys()
         self._last = Memory(
             runs={
@@ -69,7 +75,11 @@ class Projection:
 
     async def write(self, prepared: Prepared, now: Instant) -> None:
         await self._weeks.ensure(prepared.writes.born, now)
-        await self._store.write(prepared.writes, prepared.moves)
+        try:
+            await self._store.write(prepared.writes, prepared.moves)
+        except REFUSALS as error:
+            _log.error("Postgres refuses rows: looking for them one by one", exc_info=error)
+            await self._store.salvage(prepared.writes, prepared.moves)
 
     async def follow(self, ends: Sequence[End]) -> None:
         """Move on past messages that are not for us."""

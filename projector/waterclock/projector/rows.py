@@ -75,6 +75,8 @@ class JobHead(Struct, kw_only=True, gc=False):
     job_id: str
     namespace: str
     name: str
+    standing: str
+    """As users left it; `status` is that, or COMPLETED."""
     status: str
     version: int
     armed_version: int
@@ -119,6 +121,7 @@ class Definition(Struct, frozen=True, gc=False):
             head.job_id,
             head.namespace,
             head.name,
+            head.standing,
             head.version,
             head.armed_version,
             head.effective_from,

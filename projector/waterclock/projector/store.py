@@ -1,5 +1,6 @@
 """Rows into Postgres, together with the position they are of."""
 
+import logging
 from collections.abc import Sequence
 
 import asyncpg
@@ -7,8 +8,20 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from waterclock.projector.statements import statement
-from waterclock.projector.writes import Row, Writes
+from waterclock.projector.writes import Row, Writes, bare_row
 from waterclock.proto.events import Instant
+
+REFUSALS = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.ProgramLimitExceededError,
+    ArithmeticError,
+    TypeError,
+    ValueError,
+)
+"""A row that Postgres, or the way there, will not take: however often it is tried."""
+
+_log = logging.getLogger(__name__)
 
 
 class PositionMoved(Exception):
@@ -44,6 +57,30 @@ class Store:
                 await self._connection.execute(statement("delete_dead_letters"), writes.revived)
             for table, rows in writes.merged.items():
                 await self._merge(table, rows)
+
+    async def salvage(self, writes: Writes, moves: Sequence[Move]) -> None:
+        """The same, without the rows that are refused: for each of them what can be kept, or a line in the log."""
+        async with self._connection.transaction():
+            await self._move(moves)
+            await self._connection.execute(statement("delete_dead_letters"), writes.revived)
+            for tables in (writes.new, writes.merged):
+                for table, rows in tables.items():
+                    await self._merge_what_can_be(table, rows)
+
+    async def _merge_what_can_be(self, table: str, rows: Sequence[Row]) -> None:
+        try:
+            async with self._connection.transaction():
+                await self._merge(table, rows)
+                await self._connection.execute(f"TRUNCATE staged_{table}")
+        except REFUSALS as error:
+            if len(rows) > 1:
+                middle = len(rows) // 2
+                await self._merge_what_can_be(table, rows[:middle])
+                await self._merge_what_can_be(table, rows[middle:])
+                return
+            _log.error("refused", extra={"table": table, "about": rows[0][0], "error": str(error)})
+            if (bare := bare_row(table, rows[0], error)) != rows[0]:
+                await self._merge_what_can_be(table, [bare])
 
     async def _move(self, moves: Sequence[Move]) -> None:
         """First, because it takes the row locks: from here on nobody else writes these partitions."""

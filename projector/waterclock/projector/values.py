@@ -8,7 +8,7 @@ import msgspec
 
 from waterclock.core.domain.instants import SECOND
 
-_STAMP = re.compile(r"@(\d{8}T\d{6})(\d{6})?Z$")
+_STAMP = re.compile(r"@(\d{8}T\d{6})(\d{6})?Z(?:~|$)")
 _NUL_IN_JSON = b"\\u0000"
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 

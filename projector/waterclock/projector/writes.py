@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.projector.fold import Changes
-from waterclock.projector.rows import JobHead, dead_letter
+from waterclock.projector.rows import JobHead, RunRow, dead_letter
 from waterclock.proto.events import Instant
 
 Row = tuple[Any, ...]
@@ -53,6 +53,17 @@ def writes_of(changes: Changes) -> Writes:
 
 def states_of(heads: Iterable[JobHead]) -> Writes:
     return Writes(merged=_filled(job_state=[head.state() for head in heads]))
+
+
+def bare_row(table: str, row: Row, error: Exception) -> Row:
+    """A row that was refused, without what may have been the reason: that the run happened is worth more."""
+    if table != "job_runs":
+        return row
+    run = RunRow(**dict(zip(RunRow.__struct_fields__, row, strict=True)))
+    run.exit_code = run.error_message = run.output = run.log_url = run.parameters = None
+    run.cpu_seconds = run.memory_bytes = run.fencing_token = run.epoch = None
+    run.reason = f"not all of it could be stored: {type(error).__name__}"
+    return astuple(run)
 
 
 def _filled(**tables: list[Row]) -> dict[str, list[Row]]:

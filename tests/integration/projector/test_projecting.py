@@ -2,9 +2,11 @@
 
 import asyncpg
 
-from projecting.log import Log
+from projecting.log import PARTITIONS, Log
 from projecting.service import caught_up, projecting
-from projecting.story import EVERY_MINUTE, MINUTE, T0, created, queued, succeeded
+from projecting.story import EVERY_MINUTE, MINUTE, T0, created, failed, queued, succeeded
+from waterclock.proto.codec import encode
+from waterclock.proto.names import partition_of, runs_subject
 
 
 async def test_jobs_and_runs_appear_in_the_tables(
@@ -23,3 +25,33 @@ async def test_jobs_and_runs_appear_in_the_tables(
     assert (job["name"], job["version"], job["schedule_type"]) == ("backup", version, "INTERVAL")
     assert job["next_run_at"].timestamp() * 1e6 == T0 + 2 * MINUTE
     assert (run["run_id"], run["status"], run["output"]) == (q.run_id, "SUCCESS", '{"rows": 7}')
+
+
+async def test_a_row_that_postgres_refuses_does_not_stop_the_others(
+    log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
+) -> None:
+    good, bad, broken = queued("good"), queued("bad"), queued("broken", at=2**80)
+    await log.runs(good, bad, broken)
+    await log.runs(failed(bad, exit_code=2**80, error_message="boom"), succeeded(good))
+    async with projecting(nats_url, database_url):
+        await caught_up(nats_url, database_url)
+    rows = await database.fetch("SELECT run_id, status, reason FROM waterclock.job_runs ORDER BY 1")
+    assert [tuple(row) for row in rows] == [
+        (bad.run_id, "FAILED", "not all of it could be stored: OverflowError"),
+        (good.run_id, "SUCCESS", None),
+    ]
+
+
+async def test_messages_that_cannot_be_read_are_left_out(
+    log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
+) -> None:
+    q = queued("good")
+    partition = partition_of(q.run_id, PARTITIONS)
+    await log.raw(runs_subject(partition), b"\xff garbage")
+    event = encode(q).decode()
+    newer = '{"type":"levitated","run_id":"x","at":1}'
+    await log.raw(runs_subject(partition), f'{{"writer":"w","v":9,"events":[{newer},{event}]}}'.encode())
+    await log.raw("wc.jobs.0.x", b"{}")
+    async with projecting(nats_url, database_url):
+        await caught_up(nats_url, database_url)
+    assert await database.fetchval("SELECT array_agg(run_id) FROM waterclock.job_runs") == [q.run_id]

@@ -120,7 +120,7 @@ async def test_a_view_of_a_user_is_not_lost_unasked(
     log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
 ) -> None:
     await database.execute("CREATE VIEW public.mine AS SELECT run_id FROM waterclock.job_runs")
-    with pytest.raises(RebuildRefused, match="public.mine"):
+    with pytest.raises(RebuildRefused, match=r"public\.mine"):
         await rebuilt(nats_url, database_url)
     await database.execute("DROP VIEW public.mine")
     await rebuilt(nats_url, database_url)

@@ -18,7 +18,7 @@ SELECT * FROM job_runs WHERE run_id = ANY($1::text[]) AND created_at >= $2;
 
 -- name: load_jobs
 -- What the fold must know of some jobs.
-SELECT d.job_id, d.namespace, d.name, d.version, d.armed_version, d.effective_from, d.created_at,
+SELECT d.job_id, d.namespace, d.name, d.standing, d.version, d.armed_version, d.effective_from, d.created_at,
        d.spec -> 'schedule' AS schedule, s.status, s.next_run_at, s.last_fire_at, s.fire_sequence, s.ended_version,
        s.ended_time, s.ended_sequence
   FROM job_definitions d
@@ -65,8 +65,8 @@ DELETE FROM dead_letters WHERE run_id = ANY($1::text[]);
 INSERT INTO job_definitions
 SELECT * FROM staged_job_definitions
     ON CONFLICT (job_id) DO UPDATE SET
-       namespace = excluded.namespace, name = excluded.name, version = excluded.version,
-       armed_version = excluded.armed_version, effective_from = excluded.effective_from,
+       namespace = excluded.namespace, name = excluded.name, standing = excluded.standing,
+       version = excluded.version, armed_version = excluded.armed_version, effective_from = excluded.effective_from,
        created_at = excluded.created_at, updated_at = excluded.updated_at, note = excluded.note,
        labels = excluded.labels, spec = excluded.spec, payload = excluded.payload;
 

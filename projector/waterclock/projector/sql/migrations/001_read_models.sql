@@ -12,6 +12,7 @@ CREATE TABLE job_definitions (
     job_id         text COLLATE "C" PRIMARY KEY,
     namespace      text COLLATE "C" NOT NULL,
     name           text NOT NULL,
+    standing       text COLLATE "C" NOT NULL CHECK (standing IN ('SCHEDULED', 'PAUSED', 'CANCELLED')),
     version        bigint NOT NULL,
     armed_version  bigint NOT NULL,
     effective_from timestamptz NOT NULL,
@@ -34,6 +35,7 @@ COMMENT ON TABLE job_definitions IS 'The newest definition of every job. Query t
 COMMENT ON COLUMN job_definitions.job_id IS 'The job.';
 COMMENT ON COLUMN job_definitions.namespace IS 'The tenant the job belongs to.';
 COMMENT ON COLUMN job_definitions.name IS 'The name its owner gave it; not unique.';
+COMMENT ON COLUMN job_definitions.standing IS 'SCHEDULED, PAUSED or CANCELLED, as users left it; what became of it is in job_state.status.';
 COMMENT ON COLUMN job_definitions.version IS 'Sequence in the stream JOBS of the newest definition; the ETag of the API.';
 COMMENT ON COLUMN job_definitions.armed_version IS 'The version that set the schedule going: by creation, edit or resumption.';
 COMMENT ON COLUMN job_definitions.effective_from IS 'Fires up to this instant are not this schedule''s to take.';
