@@ -16,7 +16,7 @@ from waterclock.executor.gates import is_gated
 from waterclock.executor.keys import Place
 from waterclock.executor.performer.performer import Performer
 from waterclock.executor.processes import WardenLost
-from waterclock.executor.running import Cause, Running, ended_by
+from waterclock.executor.running import Cause, Running, ended_by, key_of
 from waterclock.executor.slots import Slots
 from waterclock.proto.work import WorkItem
 
@@ -45,14 +45,15 @@ class Lane:
     def take(self, item: WorkItem, delivery: Delivery) -> None:
         """A delivery has arrived: run it, unless it is known, over or unwanted."""
         desk = self._desk
-        known = desk.in_hand.get(item)
+        key = key_of(item)
+        known = desk.in_hand.get(key)
         if known is not None:
             known.delivery = delivery
             desk.keep_alive.hold(known)
-        elif desk.reporter.knows_end_of(item) or desk.stops.withdrew(item.run_id):
+        elif desk.reporter.knows_end_of(key) or desk.stops.withdrew(item.run_id):
             desk.acks.ack(delivery)
         else:
-            running = Running(item, delivery, self.slots.cost_of(item.spec.slots))
+            running = Running(item, key, delivery, self.slots.cost_of(item.spec.slots))
             desk.in_hand.add(running)
             desk.keep_alive.hold(running)
             if delivery.delivered > 1 or item.recovered:

@@ -8,11 +8,10 @@ from functools import partial
 from waterclock.core.jetstream.frames import FrameWriter
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.classify import OutcomeEvent
-from waterclock.executor.running import InHand, Key, Running, key_of
+from waterclock.executor.running import InHand, Key, Running
 from waterclock.executor.tally import Tally
 from waterclock.proto import names
 from waterclock.proto.events import OutcomeRejected, RunStarted
-from waterclock.proto.work import WorkItem
 
 _SILENT_SECONDS = 0.010
 _REMEMBERED = 10_000
@@ -41,28 +40,28 @@ class Reporter:
         if at_once:
             self._say_started(running)
             return
-        self._silent[key_of(running.item)] = running
+        self._silent[running.key] = running
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._say_all_started)
 
     def ended(self, running: Running, event: OutcomeEvent | OutcomeRejected, let_go: LetGo | None) -> None:
         """`let_go` is called when the log has acknowledged the outcome; None: the work is somebody else's by now."""
-        self._silent.pop(key_of(running.item), None)
+        self._silent.pop(running.key, None)
         self._tally.ended(running.item, event)
         acknowledged = self._frames.append(self.partition_of(event.run_id), event)
         acknowledged.add_done_callback(partial(self._acknowledged, running, let_go))
 
-    def knows_end_of(self, item: WorkItem) -> bool:
+    def knows_end_of(self, key: Key) -> bool:
         """Whether the log has an outcome of this attempt from us, as far as we remember."""
-        return key_of(item) in self._ended
+        return key in self._ended
 
     def _acknowledged(self, running: Running, let_go: LetGo | None, future: "asyncio.Future[int]") -> None:
+        self._in_hand.remove(running)
         if future.cancelled() or future.exception() is not None:
-            return  # the delivery comes back to somebody, who will ask the owner
-        self._ended[key_of(running.item)] = None
+            return  # the log did not take it; the delivery comes back to somebody, who will ask the owner
+        self._ended[running.key] = None
         if len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
-        self._in_hand.remove(running)
         if let_go is not None:
             let_go(running)
 

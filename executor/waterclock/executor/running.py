@@ -24,13 +24,33 @@ class Cause(Struct, frozen=True, kw_only=True):
 Interrupt = Callable[[Cause], object]
 
 
+Key = tuple[str, int]
+
+
+def key_of(item: WorkItem) -> Key:
+    """What tells two pieces of work apart: an attempt that was handed back or snoozed is queued again as it was."""
+    return item.run_id, item.queued
+
+
 class Running:
     """One attempt in hand. Its lane's task owns it; others may only stop it or renew its delivery."""
 
-    __slots__ = ("_interrupt", "_renew", "attempt", "cause", "cost", "delivery", "item", "silences", "task")
+    __slots__ = (
+        "_interrupt",
+        "_renew",
+        "attempt",
+        "cause",
+        "cost",
+        "delivery",
+        "item",
+        "key",
+        "silences",
+        "task",
+    )
 
-    def __init__(self, item: WorkItem, delivery: Delivery, cost: int) -> None:
+    def __init__(self, item: WorkItem, key: Key, delivery: Delivery, cost: int) -> None:
         self.item = item
+        self.key = key
         self.delivery = delivery
         self.cost = cost
         self.silences = 0
@@ -83,14 +103,6 @@ def ended_by(
             assert_never(cause.kind)
 
 
-Key = tuple[str, int]
-
-
-def key_of(item: WorkItem) -> Key:
-    """What tells two pieces of work apart: an attempt that was handed back or snoozed is queued again as it was."""
-    return item.run_id, item.queued
-
-
 class InHand:
     """Everything held. The next attempt of a run may come while the last one's outcome is still on its way."""
 
@@ -103,14 +115,14 @@ class InHand:
     def __iter__(self) -> Iterator[Running]:
         return iter(list(self._held.values()))
 
-    def get(self, item: WorkItem) -> Running | None:
-        return self._held.get(key_of(item))
+    def get(self, key: Key) -> Running | None:
+        return self._held.get(key)
 
     def of_run(self, run_id: str) -> list[Running]:
         return [running for running in self._held.values() if running.item.run_id == run_id]
 
     def add(self, running: Running) -> None:
-        self._held[key_of(running.item)] = running
+        self._held[running.key] = running
 
     def remove(self, running: Running) -> None:
-        self._held.pop(key_of(running.item), None)
+        self._held.pop(running.key, None)
