@@ -11,6 +11,7 @@ from waterclock.api.errors import Unavailable
 from waterclock.api.methods import handler_of, stream_of
 from waterclock.api.namespaces import inward, outward
 from waterclock.api.readmodels.pool import ReadModelsAway
+from waterclock.api.tally import SECONDS, STREAMS
 from waterclock.core.jetstream.errors import LogFull, LogUnavailable
 from waterclock.core.store.store import StoreError
 from waterclock.proto.methods import Method
@@ -29,14 +30,14 @@ _RETRY_AFTER = 1.0
 async def answer(app: "Application", method: Method[Q, A], request: Q, caller: Caller) -> A:
     caller.must(method)
     request = inward(caller.namespace, request)
-    with outages_as_refusals():
+    with SECONDS.labels(method.name).time(), outages_as_refusals():
         return outward(caller.namespace, await handler_of(method)(app, request, caller))
 
 
 async def answers(app: "Application", method: Method[Q, A], request: Q, caller: Caller) -> AsyncIterator[A]:
     caller.must(method)
     request = inward(caller.namespace, request)
-    with outages_as_refusals():
+    with STREAMS.labels(method.name).track_inprogress(), outages_as_refusals():
         async for item in stream_of(method)(app, request, caller):
             yield outward(caller.namespace, item)
 

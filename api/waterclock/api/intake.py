@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from waterclock.api import letters
 from waterclock.api.letters import FRAME_JOBS, Letter, NewJob
+from waterclock.api.tally import ACCEPTED
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, Duplicate, LogError
 from waterclock.core.jetstream.publisher import Expect, Message, Publisher
@@ -128,6 +129,7 @@ class Intake:
         except LogError as error:
             return [error] * len(letter.job_ids)
         self._entered(self._partition(letter.root), version)
+        ACCEPTED.inc(len(letter.job_ids))
         return [Entered(job_id=job_id, version=version) for job_id in letter.job_ids]
 
     async def _batch(self, jobs: list[NewJob], _: str | None) -> list[Result]:
@@ -154,6 +156,7 @@ class Intake:
 
     def _now_in(self, letter: Letter, version: int) -> Entered:
         self._entered(self._partition(letter.root), version)
+        ACCEPTED.inc()
         return Entered(job_id=letter.root, version=version)
 
     def _message(self, letter: Letter) -> Message:

@@ -17,6 +17,7 @@ from waterclock.api import bodies
 from waterclock.api.application import Application
 from waterclock.api.dispatch import answer, answers
 from waterclock.api.errors import Refused
+from waterclock.api.tally import REQUESTS
 from waterclock.proto.methods import METHODS, Method
 from waterclock.proto.names import SERVICE
 from waterclock.proto.problem import Problem
@@ -92,6 +93,7 @@ class _Endpoint:
         try:
             await self._answer(request)
             self._answered += 1
+            REQUESTS.labels(self.method.name, "nats", 200).inc()
         except Refused as refused:
             await self._refuse(request, refused.problem)
         except NatsError as error:
@@ -114,6 +116,7 @@ class _Endpoint:
 
     async def _refuse(self, request: Request, problem: Problem) -> None:
         self._refused += 1
+        REQUESTS.labels(self.method.name, "nats", problem.status).inc()
         reason = " ".join((problem.detail or problem.title).split())
         try:
             await request.respond_error(

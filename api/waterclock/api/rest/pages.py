@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from waterclock.api.application import Application
-from waterclock.api.rest import openapi
+from waterclock.api.rest import metrics, openapi
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.reader import stream_state
 from waterclock.proto import names
@@ -36,7 +37,11 @@ def pages(app: Application) -> list[HTTPRouteHandler]:
     async def described() -> Response[bytes]:
         return Response(openapi.document(), media_type="application/json")
 
-    return [healthz, readyz, described]
+    @get(["/metrics", "/v1/metrics"])
+    async def measured() -> Response[bytes]:
+        return Response(await metrics.collect(app), media_type=CONTENT_TYPE_LATEST)
+
+    return [healthz, readyz, described, measured]
 
 
 def _health(health: Health) -> Response[Any]:

@@ -11,6 +11,7 @@ from waterclock.api.dispatch import answer, answers
 from waterclock.api.errors import Refused
 from waterclock.api.rest import files, problems, reading, writing
 from waterclock.api.rest.pages import pages
+from waterclock.api.tally import REQUESTS
 from waterclock.proto.methods import METHODS, Method, Rest
 
 _BODY_LIMITS = {"json": 16 << 20, "lines": 64 << 20, "bytes": 4 << 30}
@@ -34,6 +35,15 @@ def build(app: Application) -> Litestar:
 
 def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteHandler:
     async def endpoint(request: Request[Any, Any, Any]) -> Response[Any]:
+        try:
+            response = await respond(request)
+        except Refused as refused:
+            REQUESTS.labels(method.name, "rest", refused.problem.status).inc()
+            raise
+        REQUESTS.labels(method.name, "rest", response.status_code).inc()
+        return response
+
+    async def respond(request: Request[Any, Any, Any]) -> Response[Any]:
         caller = app.gate.admit(method, request.headers.get("authorization"))
         if rest.body == "bytes":
             return writing.write(request, rest, await files.upload(app, request, caller))

@@ -1,0 +1,16 @@
+"""What the api counts of itself."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+REQUESTS = Counter(
+    "waterclock_api_requests",
+    "Requests answered, by method, way in and status.",
+    ("method", "face", "status"),
+)
+SECONDS = Histogram(
+    "waterclock_api_request_seconds", "Time from request to answer.", ("method",), buckets=_SECONDS
+)
+STREAMS = Gauge("waterclock_api_streams", "Streaming calls that are open.", ("method",))
+ACCEPTED = Counter("waterclock_api_accepted_jobs", "Definitions that entered the log.")
