@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from waterclock.api.client.client import Client
+    from waterclock.api.client.sync import SyncClient
 
-__all__ = ["Client"]
+__all__ = ["Client", "SyncClient"]
 
 
 def __getattr__(name: str) -> Any:
@@ -16,4 +17,8 @@ def __getattr__(name: str) -> Any:
         from waterclock.api.client.client import Client
 
         return Client
+    if name == "SyncClient":
+        from waterclock.api.client.sync import SyncClient
+
+        return SyncClient
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

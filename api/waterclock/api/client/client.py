@@ -11,10 +11,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from waterclock.api.client.artifacts import Artifacts
 from waterclock.api.client.jobs import Jobs
 from waterclock.api.client.operations import DeadLetters, Fleet
 from waterclock.api.client.runs import Runs
 from waterclock.api.client.wire import Wire
+from waterclock.api.client.workflows import Workflows
 from waterclock.api.errors import Unreachable
 from waterclock.core.runtime.connection_file import read_connection
 
@@ -28,6 +30,8 @@ class Client:
         self.wire = wire
         self.jobs = Jobs(wire)
         self.runs = Runs(wire)
+        self.workflows = Workflows(wire)
+        self.artifacts = Artifacts(wire)
         self.dead_letters = DeadLetters(wire)
         self.fleet = Fleet(wire)
 

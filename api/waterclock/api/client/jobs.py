@@ -46,6 +46,10 @@ class Jobs:
     async def status(self, job_id: str) -> answers.JobStatus:
         return await self._wire.call(methods.JOBS_STATUS, queries.JobRef(job_id=job_id))
 
+    async def why(self, job_id: str, at: datetime | None = None) -> answers.Why:
+        """Why the job ran, or did not run, at a moment; now if not said."""
+        return await self._wire.call(methods.JOBS_WHY, queries.WhyQuery(job_id=job_id, at=at))
+
     async def list(self, **filters: Any) -> answers.Page[answers.Job]:
         """One page; `cursor=page.next_cursor` gives the next."""
         return await self._wire.call(
@@ -93,6 +97,23 @@ class Jobs:
             idempotency_key=idempotency_key or secrets.token_hex(10),
         )
         return await self._wire.call(methods.JOBS_RUN_NOW, request)
+
+    async def backfill(self, job_id: str, start: datetime, end: datetime, **options: Any) -> answers.Backfill:
+        """Run the job for past times: `max_active`, `order`, `reprocess` and `dry_run` as in the contract."""
+        fields = {
+            "idempotency_key": secrets.token_hex(10),
+            **options,
+            "job_id": job_id,
+            "from": start,
+            "to": end,
+        }
+        return await self._wire.call(
+            methods.JOBS_BACKFILL, decoding.convert(fields, queries.BackfillRequest, text=False)
+        )
+
+    async def why(self, job_id: str, at: datetime | None = None) -> answers.Why:
+        """Why the job ran, or did not, at a moment; now if not said."""
+        return await self._wire.call(methods.JOBS_WHY, queries.WhyQuery(job_id=job_id, at=at))
 
     async def next(self, job_id: str, n: int = 10, *, start: datetime | None = None) -> answers.Fires:
         """When the job fires next."""

@@ -1,5 +1,6 @@
 """`clock.dead_letters` and `clock.fleet`: what went wrong for good, and who is there."""
 
+from datetime import datetime
 from typing import Any
 
 from waterclock.api import decoding
@@ -37,3 +38,11 @@ class Fleet:
     async def status(self) -> answers.SystemStatus:
         """Whether all is well."""
         return await self._wire.call(methods.SYSTEM_STATUS, queries.Nothing())
+
+    async def audit(self, start: datetime | None = None, end: datetime | None = None) -> answers.Audit:
+        """Whether every due time in the range is accounted for exactly once. Reads the log: this may take a while."""
+        report = answers.Audit(read=0, clean=False)
+        query = queries.AuditQuery(start=start, end=end)
+        async for report in self._wire.follow(methods.AUDIT_RUN, lambda: query):
+            pass
+        return report

@@ -1,7 +1,7 @@
 """`clock.runs`: what jobs did and are doing."""
 
 from codecs import getincrementaldecoder
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -31,6 +31,18 @@ class Runs:
     async def retry(self, run_id: str) -> answers.Run:
         """Try a run that ended badly again: same run, next attempt."""
         return await self._wire.call(methods.RUNS_RETRY, queries.RetryRun(run_id=run_id))
+
+    async def why(self, run_id: str) -> answers.Why:
+        """The chain of events behind it, and where its time went."""
+        return await self._wire.call(methods.RUNS_WHY, queries.WhyQuery(run_id=run_id))
+
+    async def events(self, run_id: str) -> Sequence[answers.Change]:
+        """What happened to it, straight from the log."""
+        return (await self._wire.call(methods.RUNS_EVENTS, queries.RunRef(run_id=run_id))).items
+
+    async def why(self, run_id: str) -> answers.Why:
+        """The chain of events behind it, in words."""
+        return await self._wire.call(methods.RUNS_WHY, queries.WhyQuery(run_id=run_id))
 
     async def log(self, run_id: str, *, follow: bool = False) -> AsyncIterator[str]:
         """The run's output in pieces; `follow` stays until the run has ended, across broken connections."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from waterclock.api import fleet
 from waterclock.api.application import Application
@@ -12,7 +12,6 @@ from waterclock.api.namespaces import namespace_of
 from waterclock.core.domain.audit import Auditor, AuditReport
 from waterclock.core.domain.instants import datetime_of, instant_of, rfc3339
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.reader import next_message, stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.answers import Audit
@@ -30,7 +29,7 @@ async def audited(app: Application, request: AuditQuery, namespace: str) -> Asyn
     now = now_us()
     asked = 0 if request.start is None else instant_of(request.start)
     end = now if request.end is None else min(now, instant_of(request.end))
-    start, note = await _reach(app, asked)
+    start, note = await _reach(app, asked, now)
     owners = await _decided_by_owners(app)
     report, count = AuditReport(), app.settings.partitions
     for partition in range(count):
@@ -90,17 +89,13 @@ class _Partition:
                 self.auditor.run_event(event)
 
 
-async def _reach(app: Application, asked: Instant) -> tuple[Instant, str]:
+async def _reach(app: Application, asked: Instant, now: Instant) -> tuple[Instant, str]:
     """From when on the log can tell: what is older than its retention is gone."""
-    state = await stream_state(app.connection, names.RUNS)
-    if state.first_seq <= 1 or state.messages == 0:
-        return asked, ""
-    oldest = await next_message(app.connection, names.RUNS, names.runs_subject(), state.first_seq - 1)
-    if oldest is None or oldest.sequence <= 1:
-        return asked, ""
-    begins = instant_of(oldest.timestamp + _SKEW)
-    created = instant_of(state.created + _SKEW)
-    if begins <= max(asked, created):
+    info = await app.connection.api(f"STREAM.INFO.{names.RUNS}")
+    kept = info["config"].get("max_age", 0) // 1000
+    created = instant_of(datetime.fromisoformat(info["created"]))
+    begins = now - kept + _SKEW // timedelta(microseconds=1)
+    if not kept or begins <= max(asked, created):
         return asked, ""
     return begins, f"the log begins at {rfc3339(begins)}: what was due before is older than its retention"
 

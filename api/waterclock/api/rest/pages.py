@@ -9,13 +9,20 @@ from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from waterclock.api.application import Application
-from waterclock.api.rest import metrics, openapi
+from waterclock.api.rest import metrics, openapi, reference
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.reader import stream_state
 from waterclock.proto import names
 from waterclock.proto.answers import Health
 
 _PROBE_SECONDS = 2.0
+_FRONT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>waterclock</title>
+<body style="font:16px/1.6 system-ui,sans-serif;margin:4rem auto;max-width:36rem;color-scheme:light dark">
+<h1>waterclock</h1><p>It runs. <a href="/docs">Reference</a> · <a href="/openapi.json">OpenAPI</a> ·
+<a href="/readyz">ready?</a> · <a href="/metrics">metrics</a></p>
+<pre>waterclock submit hello --wait -- echo hi
+waterclock jobs</pre></body></html>
+"""
 
 
 def pages(app: Application) -> list[HTTPRouteHandler]:
@@ -41,7 +48,17 @@ def pages(app: Application) -> list[HTTPRouteHandler]:
     async def measured() -> Response[bytes]:
         return Response(await metrics.collect(app), media_type=CONTENT_TYPE_LATEST)
 
-    return [healthz, readyz, described, measured]
+    @get(["/docs", "/v1/docs"])
+    async def explained() -> Response[str]:
+        headers = {"Content-Security-Policy": reference.POLICY}
+        return Response(reference.page(), media_type="text/html; charset=utf-8", headers=headers)
+
+    @get("/")
+    async def front() -> Response[str]:
+        headers = {"Content-Security-Policy": reference.POLICY}
+        return Response(_FRONT, media_type="text/html; charset=utf-8", headers=headers)
+
+    return [healthz, readyz, described, measured, explained, front]
 
 
 def _health(health: Health) -> Response[Any]:
