@@ -2,13 +2,11 @@
 twice, nobody waits beyond the deadline, and what failed does not appear later."""
 
 import asyncio
-import os
-import signal
 import time
 
 import pytest
 
-from integration.jetstream.outage import kill, restart, start
+from integration.jetstream.outage import hanging, kill, restart, start
 from integration.jetstream.relay import Relay, relay
 from servers.server import Server
 from waterclock.core.jetstream.connection import Connection
@@ -111,12 +109,9 @@ async def test_a_publish_made_while_the_server_is_away_goes_through_when_it_retu
 async def test_a_server_that_hangs_is_unknown_and_a_repeat_is_not_a_second_message(
     connection: Connection, publisher: Publisher, nats_server: Server
 ) -> None:
-    os.kill(nats_server.pid, signal.SIGSTOP)
-    try:
+    async with hanging(nats_server):
         with pytest.raises(LogUnavailable):
             await publisher.publish("wc.runs.1", b"x", msg_id="once", deadline=0.5)
-    finally:
-        os.kill(nats_server.pid, signal.SIGCONT)
     await publisher.publish("wc.runs.1", b"x", msg_id="once")
     assert (await stream_state(connection, "RUNS")).messages == 1
 

@@ -1,12 +1,11 @@
 """The insides of nats-py that `wire.py` relies on are still as it knows them."""
 
 import asyncio
-import os
-import signal
 
 import pytest
 from nats.errors import StaleConnectionError
 
+from integration.jetstream.outage import hanging
 from integration.jetstream.relay import relay
 from servers.server import Server
 from waiting import until
@@ -94,14 +93,10 @@ async def test_an_error_from_the_server_leads_to_a_reconnect_not_to_the_end(log_
 
 
 async def test_a_full_socket_to_a_hanging_server_does_not_hang_the_close(nats_server: Server) -> None:
-    async with Connection.open(nats_server.url, name="test") as connection:
-        os.kill(nats_server.pid, signal.SIGSTOP)
-        try:
-            for _ in range(64):
-                connection.nc.send(b"PUB topic 1000000\r\n" + b"x" * 1_000_000 + b"\r\n")
-            await asyncio.wait_for(connection._close(), 5)
-        finally:
-            os.kill(nats_server.pid, signal.SIGCONT)
+    async with Connection.open(nats_server.url, name="test") as connection, hanging(nats_server):
+        for _ in range(64):
+            connection.nc.send(b"PUB topic 1000000\r\n" + b"x" * 1_000_000 + b"\r\n")
+        await asyncio.wait_for(connection._close(), 5)
 
 
 async def test_a_socket_that_nobody_reads_does_not_hold_up_the_reconnect(log_url: str) -> None:
