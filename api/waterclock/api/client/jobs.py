@@ -111,10 +111,6 @@ class Jobs:
             methods.JOBS_BACKFILL, decoding.convert(fields, queries.BackfillRequest, text=False)
         )
 
-    async def why(self, job_id: str, at: datetime | None = None) -> answers.Why:
-        """Why the job ran, or did not, at a moment; now if not said."""
-        return await self._wire.call(methods.JOBS_WHY, queries.WhyQuery(job_id=job_id, at=at))
-
     async def next(self, job_id: str, n: int = 10, *, start: datetime | None = None) -> answers.Fires:
         """When the job fires next."""
         return await self._wire.call(methods.JOBS_NEXT, queries.NextQuery(job_id=job_id, n=n, start=start))

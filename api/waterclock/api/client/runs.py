@@ -40,10 +40,6 @@ class Runs:
         """What happened to it, straight from the log."""
         return (await self._wire.call(methods.RUNS_EVENTS, queries.RunRef(run_id=run_id))).items
 
-    async def why(self, run_id: str) -> answers.Why:
-        """The chain of events behind it, in words."""
-        return await self._wire.call(methods.RUNS_WHY, queries.WhyQuery(run_id=run_id))
-
     async def log(self, run_id: str, *, follow: bool = False) -> AsyncIterator[str]:
         """The run's output in pieces; `follow` stays until the run has ended, across broken connections."""
         offset, last = 0, False

@@ -294,12 +294,16 @@ def _decided_before(runs: list[_Run], span: Span, edit_lag: Instant) -> Instant:
 
 
 def _before_edit(run: _Run, history: History, lag: Instant) -> bool:
-    """Whether a run was decided by a definition whose successor the owner cannot have read yet."""
+    """Whether a run is due by a definition whose successor the owner cannot have read yet when it decided."""
     versions = [version for version, _ in history]
-    if run.version not in versions or run.version == versions[-1]:
+    if run.scheduled is None or run.version not in versions or run.version == versions[-1]:
         return False
-    _, successor = history[versions.index(run.version) + 1]
-    return run.decided_at - successor.at <= lag
+    place = versions.index(run.version)
+    spec, successor = history[place][1].spec, history[place + 1][1]
+    if run.scheduled <= successor.at or run.decided_at - successor.at > lag:
+        return False
+    fire = compile_schedule(spec.schedule, spec.name).at_or_after(run.scheduled)
+    return fire is not None and fire.scheduled == run.scheduled
 
 
 def _scheduled(run: _Run) -> Instant:
