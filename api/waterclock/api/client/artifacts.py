@@ -1,5 +1,6 @@
 """`clock.artifacts`: programs and archives that jobs run."""
 
+import asyncio
 import secrets
 from pathlib import Path
 
@@ -17,7 +18,7 @@ class Artifacts:
         """Upload bytes or a file, part by part; `artifact` of the answer is what a job names."""
         upload_id, parts = secrets.token_hex(10), 0
         if isinstance(content, Path):
-            name, content = name or content.name, content.read_bytes()
+            name, content = name or content.name, await asyncio.to_thread(content.read_bytes)
         for start in range(0, len(content), _PART):
             part = queries.UploadPart(upload_id=upload_id, number=parts, data=content[start : start + _PART])
             await self._wire.call(methods.ARTIFACTS_PART, part)
