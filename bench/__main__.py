@@ -15,7 +15,6 @@ from bench.machine import machine, versions
 from bench.peers import PEERS, peers
 from bench.plan import Plan, Scenario
 from bench.report import write_report
-from bench.result import Result
 from bench.results import Results
 from bench.scenarios import SCENARIOS
 
@@ -25,10 +24,7 @@ def main() -> int:
     plan = Plan(quick=arguments.quick, full=arguments.full, smoke=arguments.smoke, rate=arguments.rate)
     chosen = _chosen(arguments)
     results = Results.stored() if arguments.only or arguments.report_only else Results()
-    if not arguments.report_only:
-        failed = asyncio.run(_measure(chosen, plan, results))
-    else:
-        failed = []
+    failed = [] if arguments.report_only else asyncio.run(_measure(chosen, plan, results))
     if not arguments.smoke:
         results.store()
         write_report(results)
@@ -78,13 +74,19 @@ def _chosen(arguments: argparse.Namespace) -> dict[str, Scenario]:
 def _arguments() -> argparse.Namespace:
     names = [*SCENARIOS, "peer", *(f"peer/{name}" for name in PEERS)]
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="about three minutes, without peers unless --peers")
+    parser.add_argument(
+        "--quick", action="store_true", help="about three minutes, without peers unless --peers"
+    )
     parser.add_argument("--full", action="store_true", help="also ten million stored schedules")
     parser.add_argument("--smoke", action="store_true", help="only see whether it runs; writes no report")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--peers", action=argparse.BooleanOptionalAction, help="measure what others offer, too")
+    parser.add_argument(
+        "--peers", action=argparse.BooleanOptionalAction, help="measure what others offer, too"
+    )
     parser.add_argument("--rate", type=int, help="runs a second to offer in fire_rate")
-    parser.add_argument("--report-only", action="store_true", help="write the report anew from stored results")
+    parser.add_argument(
+        "--report-only", action="store_true", help="write the report anew from stored results"
+    )
     return parser.parse_args()
 
 

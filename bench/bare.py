@@ -64,8 +64,14 @@ async def decide(connection: Connection, count: int) -> None:
 
 async def execute(connection: Connection, count: int) -> None:
     publisher = Publisher(connection)
-    ends = [RunSucceeded(run_id=_run(n), at=_NOW, attempt=1, started=_NOW, executor_id="bench") for n in range(_FRAME)]
-    outcomes = {size: encode(Frame(writer="execute", events=tuple(ends[:size]), cursor=None)) for size in range(_FRAME + 1)}
+    ends = [
+        RunSucceeded(run_id=_run(n), at=_NOW, attempt=1, started=_NOW, executor_id="bench")
+        for n in range(_FRAME)
+    ]
+    outcomes = {
+        size: encode(Frame(writer="execute", events=tuple(ends[:size]), cursor=None))
+        for size in range(_FRAME + 1)
+    }
     consumer = names.work_consumer(_ROUTE, "light", 0)
     tasks: set[asyncio.Task[None]] = set()
     async with Pull.durable(connection, names.WORK, consumer, demand=_DEMAND) as pull:
@@ -101,7 +107,9 @@ def _run(number: int) -> str:
 
 async def _main(role: str, url: str, count: int) -> None:
     async with Connection.open(url, name=f"bare-{role}") as connection:
-        await {"prepare": prepare, "decide": decide, "execute": execute, "read": read}[role](connection, count)
+        await {"prepare": prepare, "decide": decide, "execute": execute, "read": read}[role](
+            connection, count
+        )
 
 
 if __name__ == "__main__":

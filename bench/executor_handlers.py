@@ -9,6 +9,7 @@ the log, with the log synced on every ack. Prints one JSON line.
 import asyncio
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -55,8 +56,7 @@ async def measure(url: str, jobs: int, slots: int) -> dict[str, Any]:
     async with Connection.open(url, name="bench") as connection:
         await fill(connection, jobs)
         async with Pull.ordered(connection, names.RUNS, [names.runs_subject()], after_sequence=0) as pull:
-            environ = {**os.environ, "WATERCLOCK_NATS_URL": url}
-            worker = subprocess.Popen([sys.executable, __file__, "work", str(slots)], env=environ)
+            worker = start_worker(url, slots)
             first, ended = 0, 0
             while ended < jobs:
                 for delivery in await pull.next():
@@ -65,9 +65,7 @@ async def measure(url: str, jobs: int, slots: int) -> dict[str, Any]:
                             first = first or event.started
                             ended += 1
             seconds = (time.time_ns() // 1000 - first) / 1e6
-            worker.terminate()
-            _, _, usage = os.wait4(worker.pid, 0)
-            worker.returncode = 0
+            usage = stop_worker(worker)
     cpu = usage.ru_utime + usage.ru_stime
     return {
         "bench": "executor_handlers",
@@ -77,6 +75,18 @@ async def measure(url: str, jobs: int, slots: int) -> dict[str, Any]:
         "cpu_ms_per_job": round(cpu * 1000 / jobs, 4),
         "peak_mb": round(usage.ru_maxrss / 1024),
     }
+
+
+def start_worker(url: str, slots: int) -> "subprocess.Popen[bytes]":
+    environ = {**os.environ, "WATERCLOCK_NATS_URL": url}
+    return subprocess.Popen([sys.executable, __file__, "work", str(slots)], env=environ)
+
+
+def stop_worker(worker: "subprocess.Popen[bytes]") -> resource.struct_rusage:
+    worker.terminate()
+    _, _, usage = os.wait4(worker.pid, 0)
+    worker.returncode = 0
+    return usage
 
 
 def work(slots: int) -> None:

@@ -33,7 +33,8 @@ class History:
         rows = await self.database.fetch(
             "SELECT extract(epoch FROM start_time - scheduled_time)::double precision AS lag"
             " FROM waterclock.job_runs"
-            " WHERE start_time IS NOT NULL AND scheduled_time >= $1 AND ($2::timestamptz IS NULL OR scheduled_time < $2)",
+            " WHERE start_time IS NOT NULL"
+            " AND scheduled_time >= $1 AND ($2::timestamptz IS NULL OR scheduled_time < $2)",
             since,
             until,
         )

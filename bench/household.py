@@ -58,9 +58,7 @@ async def household(*flags: str, **environment: str) -> AsyncIterator[Household]
             connection = json.loads((data / "connection.json").read_text())
             database = await asyncpg.connect(connection["database"])
             try:
-                async with Client.connect(
-                    data=data, timeout=60.0, patience=120.0, environ={}
-                ) as clock:
+                async with Client.connect(data=data, timeout=60.0, patience=120.0, environ={}) as clock:
                     yield Household(data, up, clock, History(database))
             finally:
                 await database.close()

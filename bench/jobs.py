@@ -40,7 +40,11 @@ async def submit(clock: Client, jobs: Sequence[dict[str, Any]]) -> float:
     """In bulk over NATS; returns how long it took until all were accepted."""
     began = time.perf_counter()
     answers = await asyncio.gather(
-        *(clock.jobs.create_many(jobs[each::_IN_FLIGHT]) for each in range(_IN_FLIGHT) if jobs[each::_IN_FLIGHT])
+        *(
+            clock.jobs.create_many(jobs[each::_IN_FLIGHT])
+            for each in range(_IN_FLIGHT)
+            if jobs[each::_IN_FLIGHT]
+        )
     )
     for answer in answers:
         for result in answer:

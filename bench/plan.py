@@ -1,6 +1,6 @@
 """How much is measured: all of it, a quick look, or what takes hours."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import TypeVar
 
 from msgspec import Struct
@@ -29,4 +29,4 @@ class Plan(Struct, frozen=True, kw_only=True):
         return max(100, chosen // 20) if self.smoke else chosen
 
 
-Scenario = Callable[[Plan], AsyncIterator[Result]]
+Scenario = Callable[[Plan], AsyncGenerator[Result, None]]

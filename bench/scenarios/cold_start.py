@@ -4,7 +4,7 @@ import http.client
 import json
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from bench.result import Result
 _WITHIN = 30.0
 
 
-async def cold_start(plan: Plan) -> AsyncIterator[Result]:
+async def cold_start(plan: Plan) -> AsyncGenerator[Result, None]:
     """The best and the worst of a few starts: the first one finds no file in the cache."""
     times = [_one_start() for _ in range(plan.choose(3, quick=1))]
     ready, finished = (sorted(each) for each in zip(*times, strict=True))
@@ -40,7 +40,9 @@ def _one_start() -> tuple[float, float]:
         try:
             ready = time.perf_counter() - began
             connection = json.loads((data / "connection.json").read_text())
-            _call(connection, "POST", "/v1/jobs", {"job_id": "first", "name": "first", "command": ["/bin/true"]})
+            _call(
+                connection, "POST", "/v1/jobs", {"job_id": "first", "name": "first", "command": ["/bin/true"]}
+            )
             deadline = time.monotonic() + _WITHIN
             while not _ended(_call(connection, "GET", "/v1/jobs/first/status")):
                 if time.monotonic() > deadline:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from bench.household import ROOT
 from bench.plan import Plan
@@ -12,27 +12,27 @@ from bench.result import Result
 _WITHIN = 180.0
 
 
-async def executor_handlers(plan: Plan) -> AsyncIterator[Result]:
+async def executor_handlers(plan: Plan) -> AsyncGenerator[Result, None]:
     async for result in _script("executor_handlers", str(plan.count(40_000, quick=10_000))):
         yield result
 
 
-async def process_spawn(plan: Plan) -> AsyncIterator[Result]:
+async def process_spawn(plan: Plan) -> AsyncGenerator[Result, None]:
     async for result in _script("process_spawn", str(plan.count(1_000, quick=300))):
         yield result
 
 
-async def workflows(plan: Plan) -> AsyncIterator[Result]:
+async def workflows(plan: Plan) -> AsyncGenerator[Result, None]:
     async for result in _script("workflows"):
         yield result
 
 
-async def fan_out(plan: Plan) -> AsyncIterator[Result]:
+async def fan_out(plan: Plan) -> AsyncGenerator[Result, None]:
     async for result in _script("fan_out"):
         yield result
 
 
-async def _script(name: str, *arguments: str) -> AsyncIterator[Result]:
+async def _script(name: str, *arguments: str) -> AsyncGenerator[Result, None]:
     script = ROOT / "bench" / f"{name}.py"
     if not script.exists():
         return
@@ -54,6 +54,9 @@ async def _script(name: str, *arguments: str) -> AsyncIterator[Result]:
         cpu = figures.pop("cpu_ms_per_job", None)
         yield Result(
             name=name if number == 0 else f"{name}/{number + 1}",
-            figures={key: value if isinstance(value, int | float | str) else str(value) for key, value in figures.items()},
+            figures={
+                key: value if isinstance(value, int | float | str) else str(value)
+                for key, value in figures.items()
+            },
             cpu={} if cpu is None else {"executor": cpu, "total": cpu},
         )

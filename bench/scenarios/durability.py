@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from bench import accounting, jobs, servers
@@ -14,7 +14,7 @@ from bench.result import Result
 _SETTINGS = {"always": "always", "default_2_min": None}
 
 
-async def durability(plan: Plan) -> AsyncIterator[Result]:
+async def durability(plan: Plan) -> AsyncGenerator[Result, None]:
     count = plan.count(40_000, quick=8_000)
     for name, sync in _SETTINGS.items():
         with (

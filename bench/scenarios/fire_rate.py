@@ -6,7 +6,7 @@ is in Postgres when the last job has been due, so a system that falls behind doe
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 from bench import accounting, jobs
@@ -22,7 +22,7 @@ _AFTER = 1.0
 """Seconds from the last due time to the count: a run may take so long to be seen in Postgres."""
 
 
-async def fire_rate(plan: Plan) -> AsyncIterator[Result]:
+async def fire_rate(plan: Plan) -> AsyncGenerator[Result, None]:
     seconds = plan.choose(60, quick=10) if not plan.smoke else 2
     async with household() as house:
         await warm_up(house)

@@ -8,7 +8,7 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from bench import accounting, servers
@@ -20,7 +20,7 @@ _ROLES = ("read", "execute", "decide")
 _WITHIN = 120.0
 
 
-async def floor(plan: Plan) -> AsyncIterator[Result]:
+async def floor(plan: Plan) -> AsyncGenerator[Result, None]:
     count = plan.count(100_000, quick=20_000)
     for name, sync in (("always", "always"), ("default_2_min", None)):
         with (

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 from bench import accounting, jobs
@@ -12,7 +12,7 @@ from bench.plan import Plan
 from bench.result import Result
 
 
-async def process_jobs(plan: Plan) -> AsyncIterator[Result]:
+async def process_jobs(plan: Plan) -> AsyncGenerator[Result, None]:
     count = plan.count(4_000, quick=1_000)
     async with household() as house:
         command = {"name": "true", "command": ["/bin/true"], "schedule": "now"}

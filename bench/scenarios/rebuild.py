@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from bench import jobs
 from bench.household import ROOT, household
@@ -13,13 +13,18 @@ from bench.result import Result
 _WITHIN = 300.0
 
 
-async def rebuild(plan: Plan) -> AsyncIterator[Result]:
+async def rebuild(plan: Plan) -> AsyncGenerator[Result, None]:
     count = plan.count(100_000, quick=20_000)
     async with household() as house:
         await jobs.submit(house.clock, [jobs.immediate()] * count)
         await house.history.until_succeeded(count, within=180)
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "bench.rebuilding", str(house.data), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+            sys.executable,
+            "-m",
+            "bench.rebuilding",
+            str(house.data),
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
         )
         said, _ = await asyncio.wait_for(process.communicate(), _WITHIN)
         if process.returncode:

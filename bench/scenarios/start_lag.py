@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 from bench import accounting, jobs
@@ -15,7 +15,7 @@ _STORE_RATE = 2500
 """Jobs a second that are surely stored; decides how far ahead the first one is due."""
 
 
-async def start_lag(plan: Plan) -> AsyncIterator[Result]:
+async def start_lag(plan: Plan) -> AsyncGenerator[Result, None]:
     async with household() as house:
         await warm_up(house)
         for rate, seconds in ((50, 20), (100, 20), (1_000, 15), (5_000, 10)):

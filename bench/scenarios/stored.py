@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 from bench import jobs
@@ -27,7 +27,7 @@ _KILL_RATE = 200
 _KILL_SECONDS = 8
 
 
-async def stored(plan: Plan) -> AsyncIterator[Result]:
+async def stored(plan: Plan) -> AsyncGenerator[Result, None]:
     sizes = plan.choose(
         (10_000, 100_000, 1_000_000),
         quick=(10_000, 50_000),

@@ -4,7 +4,7 @@ import asyncio
 import http.client
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from urllib.parse import urlsplit
 
 from bench import accounting, jobs
@@ -17,7 +17,7 @@ _REST_LINES = 5_000
 _REST_CALLS = 2
 
 
-async def submit(plan: Plan) -> AsyncIterator[Result]:
+async def submit(plan: Plan) -> AsyncGenerator[Result, None]:
     count = plan.count(100_000, quick=20_000)
     for way, send in (("nats", over_nats), ("rest", over_rest)):
         async with household() as house:
@@ -57,7 +57,10 @@ async def over_rest(house: Household, count: int) -> None:
     line = json.dumps(jobs.immediate()) + "\n"
     sizes = [min(_REST_LINES, count - begun) for begun in range(0, count, _REST_LINES)]
     await asyncio.gather(
-        *(asyncio.to_thread(_post, house.connection, line, sizes[each::_REST_CALLS]) for each in range(_REST_CALLS))
+        *(
+            asyncio.to_thread(_post, house.connection, line, sizes[each::_REST_CALLS])
+            for each in range(_REST_CALLS)
+        )
     )
 
 

@@ -6,22 +6,22 @@ The jobs are due next year, so that what is measured is accepting: answered mean
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
 
 from bench import accounting, jobs
 from bench.household import Household, household
 from bench.plan import Plan
 from bench.quantiles import quantile
-from bench.result import Result
 from bench.rest import Rest
+from bench.result import Result
 
 _CALLERS = 64
 
 Call = Callable[[], Awaitable[None]]
 
 
-async def submit_single(plan: Plan) -> AsyncIterator[Result]:
+async def submit_single(plan: Plan) -> AsyncGenerator[Result, None]:
     seconds = plan.choose(5.0, quick=1.5)
     async with household() as house, AsyncExitStack() as stack:
         rest = [await _rest_caller(house, stack) for _ in range(_CALLERS)]

@@ -1,0 +1,142 @@
+"""The report says what was measured: no more, and also what disappoints."""
+
+from pathlib import Path
+
+import pytest
+from bench.report import render
+from bench.report.contest import ahead, entrants
+from bench.report.plots import write_plots
+from bench.report.tables import milliseconds, number, table
+from bench.report.targets import TARGETS
+from bench.result import Result
+from bench.results import Results
+
+
+def results(*found: Result) -> Results:
+    return Results({result.name: result for result in found})
+
+
+def ours(rate: int = 5_000, lag: float = 200.0) -> list[Result]:
+    return [
+        Result(
+            name="submit/nats_bulk",
+            figures={"rate": rate, "jobs": 10, "missing": 0},
+            cpu={"nats": 0.1, "scheduler": 0.1, "total": 0.2},
+            versions={"waterclock": "abc"},
+            at="2026-11-16T10:00:00+00:00",
+            machine="a machine",
+            command="python -m bench",
+            run="1",
+        ),
+        Result(
+            name="start_lag/5000_at_once",
+            figures={"runs": 5000, "lag_p50_ms": 90.0, "lag_p99_ms": lag, "lag_max_ms": 250.0},
+            cpu={"scheduler": 0.1, "total": 0.3},
+            curve=[(0.0, 0.01), (0.5, 0.09), (1.0, 0.25)],
+            run="1",
+        ),
+    ]
+
+
+def peer(title: str, rate: int, cpu: float, lag: float) -> Result:
+    figures = {
+        "title": title,
+        "server": "redis",
+        "rate": rate,
+        "lag_p99_ms": lag,
+        "remark": "keeps no history",
+    }
+    return Result(name=f"peer/{title}", figures=dict(figures), cpu={"worker": cpu, "total": cpu}, run="1")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "–"),
+        (12_345.6, "12,346"),
+        (99.96, "100.0"),
+        (12.34, "12.3"),
+        (1.234, "1.23"),
+        (0.0421, "0.0421"),
+        (0, "0"),
+    ],
+)
+def test_three_digits_are_enough(value: float | None, shown: str) -> None:
+    assert number(value) == shown
+
+
+def test_long_lags_are_told_in_seconds() -> None:
+    assert milliseconds(12_300) == "12.3 s"
+    assert milliseconds(12.3) == "12.3 ms"
+
+
+def test_a_bar_in_a_cell_does_not_make_a_column() -> None:
+    assert table(("a", "b"), [("x|y", "1")]).splitlines()[-1] == r"| x\|y | 1 |"
+
+
+def test_who_is_ahead_is_said_with_what_it_lacks() -> None:
+    said = ahead(results(*ours(), peer("swift", 10_000, 0.1, 900.0), peer("slow", 100, 9.0, 9_000.0)))
+    assert said == [
+        "**swift** is ahead in throughput (2.0× ours) and CPU for a job (0.50× ours); it keeps no history."
+    ]
+
+
+def test_the_fastest_comes_first_and_ours_is_among_them() -> None:
+    found = entrants(results(*ours(), peer("swift", 10_000, 0.1, 900.0), peer("slow", 100, 9.0, 9_000.0)))
+    assert [each.title for each in found] == ["swift", "waterclock", "slow"]
+
+
+def test_a_target_that_is_missed_says_by_how_much() -> None:
+    bulk = next(target for target in TARGETS if target.what.startswith("bulk submit"))
+    assert bulk.verdict(bulk.read(results(*ours(rate=4_000)))) == "**missed by 2.0×**"
+    assert bulk.verdict(bulk.read(results(*ours(rate=8_000)))) == "reached"
+    assert bulk.verdict(bulk.read(results())) == "not measured"
+    lag = next(target for target in TARGETS if target.what.startswith("5,000"))
+    assert lag.verdict(lag.read(results(*ours(lag=500.0)))) == "**missed by 2.0×**"
+
+
+def test_a_peer_that_cannot_be_had_is_named() -> None:
+    absent = Result(name="peer/gone", figures={"title": "Gone", "not_installed": "no such package"})
+    assert "- Gone: no such package" in render(results(*ours(), absent))
+
+
+def test_figures_of_several_runs_are_not_passed_off_as_one() -> None:
+    other = Result(name="rebuild", figures={"rate": 1}, run="2")
+    assert "2 runs" in render(results(*ours(), other))
+    assert " runs. " not in render(results(*ours()))
+
+
+def test_a_loss_is_shown_beside_its_rate() -> None:
+    lossy = Result(name="submit/rest_bulk", figures={"rate": 10, "missing": 3})
+    assert "missing 3" in render(results(lossy))
+
+
+def test_results_are_kept_and_newer_ones_take_their_place(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    kept = results(*ours(rate=1))
+    kept.store(file)
+    again = Results.stored(file)
+    again.add(ours(rate=2)[0])
+    assert [result.name for result in again.all] == [result.name for result in kept.all]
+    assert again.number("submit/nats_bulk", "rate") == 2
+
+
+def test_every_picture_is_drawn_twice(tmp_path: Path) -> None:
+    stored = [
+        Result(
+            name=f"stored/{size}",
+            figures={
+                "schedules": size,
+                "lag_p99_ms": 9.0,
+                "scheduler_mb": 50.0,
+                "nats_mb": 90.0,
+                "takeover_s": 2.4,
+            },
+        )
+        for size in (10_000, 100_000)
+    ]
+    write_plots(results(*ours(), peer("swift", 10_000, 0.1, 900.0), *stored), tmp_path)
+    names = {"peers", "start_lag", "cpu", "stored"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"{n}.{kind}" for n in names for kind in ("svg", "png")
+    }
