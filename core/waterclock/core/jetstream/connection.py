@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import nats.errors
-from nats.aio.msg import Msg
-
 from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, error_of, reason_of
 from waterclock.core.jetstream.inbox import Inbox, Reply
+from waterclock.core.jetstream.nats_py import Msg, NatsError
 from waterclock.core.jetstream.protocol import parse_headers, publish_command
 from waterclock.core.jetstream.wire import Disconnected, WireClient
 
@@ -154,7 +152,7 @@ class Connection:
                     **{"reconnect_time_wait": random.uniform(0.1, 0.2), **options},
                 )
                 await self.inbox.open()
-        except (TimeoutError, nats.errors.Error, OSError) as error:
+        except (TimeoutError, NatsError, OSError) as error:
             reason = reason_of(self.last_error or error)
             raise LogUnavailable(f"no NATS at {', '.join(servers)} within {timeout:g} s: {reason}") from error
         self._opening = None

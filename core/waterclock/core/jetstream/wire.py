@@ -14,9 +14,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from nats.aio.client import Client
-from nats.errors import Error, ProtocolError
-from nats.protocol.parser import Parser
+from waterclock.core.jetstream.nats_py import Client, NatsError, Parser, ProtocolError
 
 logger = logging.getLogger(__name__)
 
@@ -189,7 +187,7 @@ class _TapParser(Parser):
             await client._process_info(json.loads(line[5:]))
         elif line.startswith(b"-ERR"):
             reason = line[4:].decode(errors="replace").strip().strip("'")
-            error = Error(f"nats: {reason}")
+            error = NatsError(f"nats: {reason}")
             await client._error_cb(error)
             if "permissions violation" not in reason.lower():
                 await client._process_op_err(error)
