@@ -20,6 +20,7 @@ async def test_a_message_is_stored_as_it_was_sent(connection: Connection, publis
 async def test_the_same_id_is_stored_once(connection: Connection, publisher: Publisher) -> None:
     first = await publisher.publish("wc.runs.1", b"x", msg_id="frame-1")
     assert await publisher.publish("wc.runs.1", b"x", msg_id="frame-1") == first
+    assert await publisher.publish("wc.runs.1", b"x", headers={"Nats-Msg-Id": "frame-1"}) == first
     assert (await stream_state(connection, "RUNS")).messages == 1
 
 

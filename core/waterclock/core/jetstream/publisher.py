@@ -85,7 +85,8 @@ class Publisher:
         the subject held before.
         """
         fields = dict(headers or {})
-        identity = fields["Nats-Msg-Id"] = msg_id or self._fresh_id()
+        identity = msg_id or fields.get("Nats-Msg-Id") or self._fresh_id()
+        fields["Nats-Msg-Id"] = identity
         if ttl_seconds is not None:
             fields["Nats-TTL"] = f"{max(1, ceil(ttl_seconds))}s"
         if rollup:
