@@ -2,12 +2,12 @@
 
 import math
 import os
-import resource
 import signal
 from collections.abc import Iterable
 
 from waterclock.executor.warden import lineage
 from waterclock.executor.warden.launch import launch
+from waterclock.executor.warden.memory import own_peak
 from waterclock.executor.warden.orders import LONGEST_LINE, Exited, Start
 from waterclock.executor.warden.pipes import OutputPipes
 
@@ -73,7 +73,7 @@ class Ward:
             ward=self.number,
             code=code,
             cpu_seconds=cpu_seconds,
-            memory_bytes=memory_bytes if memory_bytes > _own_memory() else 0,
+            memory_bytes=memory_bytes if memory_bytes > own_peak() else 0,
             dropped=self._dropped,
             last_line=self._last_line(),
             unclean="" if _removed(self._directory) else self._directory,
@@ -102,11 +102,6 @@ def kill(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         pass
-
-
-def _own_memory() -> int:
-    """A new process starts out with our peak as its own (vfork shares our pages), which says nothing about it."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _removed(directory: str) -> bool:
