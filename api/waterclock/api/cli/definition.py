@@ -1,5 +1,7 @@
 """The options that define a job, for `submit` and `update` alike, and the fields they stand for."""
 
+import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -26,7 +28,9 @@ Command = Annotated[
     list[str] | None,
     typer.Argument(metavar="[-- CMD ARG…]", help="A program and its arguments.", show_default=False),
 ]
-Payload = Annotated[str | None, typer.Option(help="JSON handed to the job.", metavar="JSON")]
+Payload = Annotated[
+    str | None, typer.Option(help="JSON handed to the job; @FILE reads it, - from stdin.", metavar="JSON")
+]
 Retries = Annotated[int | None, typer.Option(help="Attempts after the first.", metavar="N")]
 Timeout = Annotated[str | None, typer.Option(help="Longest an attempt may take.", metavar="D")]
 Priority = Annotated[int | None, typer.Option(help="0 to 100; higher goes first.", metavar="N")]
@@ -108,10 +112,17 @@ def _one_of(**given: Any) -> None:
 
 
 def _json(option: str, text: str | None) -> Any:
+    """JSON as it stands, or from a file (`@FILE`), or from standard input (`-`)."""
     if text is None:
         return None
     try:
+        if text == "-":
+            text = sys.stdin.read()
+        elif text.startswith("@"):
+            text = Path(text[1:]).read_text()
         return msgspec.json.decode(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Wrong(f"{option} {text}: {error}") from None
     except msgspec.DecodeError as error:
         raise Wrong(f"{option}: {error}; quote JSON for the shell, as in {option} '{{\"a\": 1}}'") from None
 

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import msgspec
 from msgspec import Struct
 
+from waterclock.api.client import sizes
 from waterclock.api.errors import Unavailable, Unreachable, refusal
 from waterclock.proto.methods import Method
 from waterclock.proto.problem import Problem
@@ -28,6 +29,10 @@ STAY = 20.0
 
 _SILENCE = STAY + 5
 _CONNECT = 2.0
+_MAX_PAYLOAD = 1 << 20
+_HEADERS = 4096
+"""Room for headers, which count too."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -75,6 +80,7 @@ class BlockingWire:
 
     def _request(self, subject: str, data: bytes) -> _Message:
         with self._connected() as link:
+            sizes.check(data, link.max_payload)
             inbox = link.ask(subject, data, self._authorization)
             return link.next(inbox, self._timeout)
 
@@ -146,6 +152,7 @@ class _Link:
 
     def _greet(self) -> None:
         info = json.loads(self._line().removeprefix(b"INFO "))
+        self.max_payload = int(info.get("max_payload", _MAX_PAYLOAD)) - _HEADERS
         if info.get("tls_required"):
             import ssl
 

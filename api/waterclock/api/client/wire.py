@@ -11,6 +11,7 @@ import nats.errors
 from msgspec import Struct
 from nats.aio.msg import Msg
 
+from waterclock.api.client import sizes
 from waterclock.api.errors import Unavailable, Unreachable, refusal
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable
@@ -25,6 +26,9 @@ STAY = 20.0
 """Seconds a streaming call lives."""
 
 _SILENCE = STAY + 5
+_HEADERS = 4096
+"""Room for headers, which count towards the largest message too."""
+
 _NO_RESPONDERS = "503"
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 _encode = msgspec.json.Encoder().encode
@@ -55,6 +59,7 @@ class Wire:
 
     async def call(self, method: Method[Q, A], request: Q) -> A:
         data = _encode(request)
+        sizes.check(data, self._connection.nc.max_payload - _HEADERS)
         started = asyncio.get_running_loop().time()
         for pause in _pauses():
             try:

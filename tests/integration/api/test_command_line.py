@@ -1,0 +1,372 @@
+"""The command line against a whole house: what it prints, and how it exits."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from waterclock.core.runtime.connection_file import Connection, write_connection
+
+from .conftest import TOKEN, Served
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Shell:
+    def __init__(self, data: Path) -> None:
+        self.data = data
+
+    async def __call__(self, *arguments: str, data: Path | None = None) -> Ended:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WATERCLOCK_")}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "waterclock.api.cli",
+            *arguments,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**kept, "WATERCLOCK_DATA": str(data or self.data)},
+        )
+        async with asyncio.timeout(30):
+            out, err = await process.communicate()
+        return Ended(process.returncode or 0, out.decode(), err.decode())
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shell(house: Served) -> Shell:
+    settings = house.settings
+    connection = Connection(
+        http=f"http://127.0.0.1:{settings.port}",
+        nats=settings.nats_url or "",
+        database=settings.database_url or "",
+        token=TOKEN,
+    )
+    write_connection(settings.data, connection)
+    return Shell(settings.data)
+
+
+async def test_submit_and_wait_prints_what_the_job_prints(shell: Shell) -> None:
+    ended = await shell("submit", "hello", "--wait", "--", "echo", "hi")
+    assert (ended.code, ended.out) == (0, "hi\n"), ended.err
+
+
+async def test_a_job_that_fails_fails_the_command_and_says_why(shell: Shell) -> None:
+    ended = await shell("submit", "no", "--wait", "--", "false")
+    assert (ended.code, ended.out) == (1, "")
+    assert "FAILED" in ended.err
+    assert "exit code 1" in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+async def test_arguments_reach_the_program_as_they_are(shell: Shell) -> None:
+    odd = ["a b", "$HOME", ";", "--flag", "-x", "*", "`id`", '"']
+    ended = await shell("submit", "argv", "--wait", "--", "printf", "%s\\n", *odd)
+    assert ended.out.splitlines() == odd
+
+
+async def test_what_runs_can_be_said_in_every_way(shell: Shell) -> None:
+    said = await shell("submit", "sh", "--shell", "echo $((1 + 1))", "--wait")
+    assert said.out == "2\n"
+    payload = await shell("submit", "in", "--payload", '{"a": 1}', "--wait", "--shell", "cat")
+    assert json.loads(payload.out) == {"a": 1}
+    handler = await shell("submit", "mail", "--handler", "email_send", "--in", "1h", "--json")
+    assert handler.code == 0
+    job = (await shell("job", handler.json["job_id"], "--json")).json
+    assert job["task"] == {"kind": "handler", "handler": "email_send"}
+    http = await shell("submit", "ping", "--every", "1h", "--http", "GET", "https://example.com/x", "--json")
+    assert (await shell("job", http.json["job_id"], "--json")).json["task"]["url"] == "https://example.com/x"
+
+
+async def test_an_artifact_is_uploaded_and_run(shell: Shell) -> None:
+    script = shell.data / "greet.sh"
+    script.write_text('#!/bin/sh\necho "hello $1"\n')
+    ended = await shell("submit", "greet", "--artifact", str(script), "--wait", "--", "world")
+    assert (ended.code, ended.out) == (0, "hello world\n"), ended.err
+    pushed = await shell("artifact", "push", str(script))
+    assert pushed.out.startswith("sha256:")
+    assert pushed.out.strip() in (await shell("artifact", "list")).out
+    assert (await shell("artifact", "push", "/nowhere")).code == 2
+
+
+async def test_every_option_of_submit_is_a_field(shell: Shell) -> None:
+    upstream = (
+        await shell("submit", "up", "--id", "upstream", "--cron", "@yearly", "--", "true")
+    ).out.strip()
+    ended = await shell(
+        *(
+            "submit",
+            "full",
+            "--id",
+            "full",
+            "--cron",
+            "0 3 * * *",
+            "--cron",
+            "0 4 * * *",
+            "--tz",
+            "Europe/Paris",
+        ),
+        *("--retries", "4", "--timeout", "90s", "--priority", "7", "--tier", "medium", "--queue", "gpu"),
+        *("--after", upstream, "--overlap", "queue_one", "--catch-up", "none", "--key", "full-key"),
+        *("--label", "team=data", "--label", "x=y=z", "--critical", "--exactly-once", "--json", "--", "true"),
+    )
+    assert ended.code == 0, ended.err
+    job = (await shell("job", "full", "--json")).json
+    assert job["cron_expression"] == ["0 3 * * *", "0 4 * * *"]
+    for field, value in {
+        "timezone": "Europe/Paris", "max_retries": 4, "timeout_seconds": 90, "priority": 7, "tier": "medium",
+        "queue": "gpu", "dependencies": ["upstream"], "overlap": "queue_one", "idempotency_key": "full-key",
+        "labels": {"team": "data", "x": "y=z"}, "critical": True, "delivery": "exactly_once",
+    }.items():  # fmt: skip
+        assert job[field] == value, field
+    assert job["catch_up"]["policy"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (("submit", "x", "--cron", "61 * * * *", "--", "true"), "cron"),
+        (("submit", "x", "--cron", "0 0 30 2 *", "--", "true"), "cron"),
+        (("submit", "x", "--tz", "Mars/Olympus", "--cron", "@daily", "--", "true"), "timezone"),
+        (("submit", "x", "--at", "tomorrow", "--", "true"), "schedule_time"),
+        (("submit", "x", "--in", "soon", "--", "true"), "delay"),
+        (("submit", "x", "--every", "0s", "--", "true"), "every"),
+        (("submit", "x", "--shell", ""), "command"),
+        (("submit", "n" * 10_000, "--", "true"), "name"),
+        (("submit", "x", "--after", "nobody", "--", "true"), "dependencies"),
+        (("submit", "x", "--payload", "{", "--", "true"), "--payload"),
+        (("submit", "x", "--label", "nothing", "--", "true"), "--label"),
+        (("submit", "x", "--priority", "1000", "--", "true"), "priority"),
+        (("submit", "x", "--retries", "many", "--", "true"), "--retries"),
+        (("submit", "x", "--tier", "huge", "--", "true"), "tier"),
+        (("submit", "x", "--surprise", "--", "true"), "--surprise"),
+        (("submit",), "NAME"),
+        (("submit", "x", "--shell", "a", "--handler", "b"), "one thing"),
+        (("nonsense",), "nonsense"),
+        (("jobs", "--limit", "0"), "--limit"),
+        (("jobs", "--status", "NICE"), "status"),
+        (("next", "61 * * * *"), "schedule"),
+    ],
+)
+async def test_wrong_usage_is_one_line_with_the_field(
+    shell: Shell, arguments: tuple[str, ...], field: str
+) -> None:
+    ended = await shell(*arguments)
+    assert ended.code == 2, ended
+    assert field in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert ended.out == ""
+
+
+async def test_a_payload_that_is_too_large_is_refused(shell: Shell) -> None:
+    big = shell.data / "big.json"
+    big.write_text(json.dumps("x" * 10_000_000))
+    ended = await shell("submit", "x", "--payload", f"@{big}", "--", "true")
+    assert ended.code == 2
+    assert "payload: has 10000002 bytes" in ended.err
+    small = shell.data / "small.json"
+    small.write_text('{"from": "a file"}')
+    read = await shell("submit", "x", "--payload", f"@{small}", "--wait", "--shell", "cat")
+    assert json.loads(read.out) == {"from": "a file"}
+
+
+async def test_what_is_not_there_exits_3(shell: Shell) -> None:
+    for arguments in (
+        ("job", "nobody"),
+        ("runs", "nobody"),
+        ("run", "x@y"),
+        ("logs", "x@y"),
+        ("pause", "nobody"),
+    ):
+        ended = await shell(*arguments)
+        assert ended.code == 3, ended
+        assert "there is no" in ended.err
+
+
+async def test_a_system_that_is_away_exits_4(shell: Shell, tmp_path: Path) -> None:
+    ended = await shell("jobs", data=tmp_path)
+    assert ended.code == 4
+    assert "waterclock up" in ended.err
+    away = Connection(http="http://127.0.0.1:1", nats="nats://127.0.0.1:1", database="", token="t" * 20)
+    write_connection(tmp_path, away)
+    ended = await shell("jobs", data=tmp_path)
+    assert ended.code == 4
+    assert len(ended.err.splitlines()) == 1
+
+
+async def test_ids_may_be_shortened_if_one_is_meant(shell: Shell) -> None:
+    for name in ("shorten-one", "shorten-two"):
+        await shell("submit", name, "--id", name, "--cron", "@yearly", "--", "true")
+    assert (await shell("job", "shorten-o", "--json")).json["job_id"] == "shorten-one"
+    both = await shell("job", "shorten-")
+    assert both.code == 3
+    assert "several" in both.err
+    assert (await shell("pause", "shorten-t", "--note", "why not")).out.startswith("shorten-two paused")
+
+
+async def test_a_job_is_managed(shell: Shell) -> None:
+    await shell("submit", "managed", "--id", "managed", "--cron", "0 3 * * *", "--", "true")
+    updated = (await shell("update", "managed", "--cron", "0 4 * * *", "--priority", "3", "--json")).json
+    assert (updated["cron_expression"], updated["priority"], updated["name"]) == ("0 4 * * *", 3, "managed")
+    stale = await shell("update", "managed", "--priority", "9", "--if-version", "1")
+    assert stale.code == 1
+    assert (await shell("pause", "managed", "--json")).json["status"] == "PAUSED"
+    assert (await shell("resume", "managed", "--json")).json["status"] == "SCHEDULED"
+    ran = await shell("run-now", "managed", "--wait", "--json")
+    assert (ran.code, ran.json["status"]) == (0, "SUCCESS")
+    listed = (await shell("runs", "managed", "--json")).json["items"]
+    assert [run["run_id"] for run in listed] == [ran.json["run_id"]]
+    assert "SUCCESS" in (await shell("run", ran.json["run_id"])).out
+    assert (await shell("cancel", "managed", "--json")).json["status"] == "CANCELLED"
+    assert (await shell("update", "managed", "--priority", "1")).code == 1
+
+
+async def test_dead_letters_are_tried_again(shell: Shell) -> None:
+    flag = shell.data / "cli-repaired"
+    failed = await shell(
+        "submit", "broken", "--id", "broken", "--wait", "--json", "--", "test", "-e", str(flag)
+    )
+    assert failed.code == 1
+    assert failed.json["run_id"] in (await shell("dead", "--job", "broken")).out
+    flag.touch()
+    again = await shell("retry", failed.json["run_id"], "--wait", "--json")
+    assert (again.code, again.json["attempt_number"]) == (0, 2)
+    assert (await shell("dead", "--job", "broken")).out == "no dead letters\n"
+    assert (await shell("redrive")).code == 2
+
+
+async def test_a_log_is_followed(shell: Shell) -> None:
+    created = (await shell("submit", "slow", "--json", "--shell", "echo one; sleep 0.5; echo two")).json
+    deadline = time.monotonic() + 10
+    while not (runs := (await shell("runs", created["job_id"], "--json")).json["items"]):
+        assert time.monotonic() < deadline
+    assert (await shell("logs", "-f", runs[0]["run_id"])).out == "one\ntwo\n"
+    assert (await shell("logs", runs[0]["run_id"])).out == "one\ntwo\n"
+
+
+async def test_the_future_is_shown(shell: Shell) -> None:
+    await shell(
+        "submit", "daily", "--id", "daily", "--cron", "30 2 * * *", "--tz", "Europe/Paris", "--", "true"
+    )
+    fires = (await shell("next", "daily", "-n", "2", "--json")).json["fires"]
+    assert len(fires) == 2
+    night = await shell(
+        "next", "30 2 * * *", "--tz", "Europe/Paris", "--from", "2026-03-29T00:00:00Z", "-n", "1"
+    )
+    assert "2026-03-29T01:00:00Z" in night.out
+    assert "dst_gap" in night.out
+
+
+async def test_files_are_applied_and_pruned(shell: Shell) -> None:
+    file = shell.data / "declared.yaml"
+    file.write_text(
+        "jobs:\n"
+        "  - {job_id: declared-b, command: [echo, b], dependencies: [declared-a]}\n"
+        "  - {job_id: declared-a, schedule: '0 3 * * *', command: 'echo a'}\n"
+    )
+    dry = (await shell("apply", "-f", str(file), "--dry-run", "--json")).json
+    assert [one["action"] for one in dry["applied"]] == ["created", "created"]
+    assert (await shell("job", "declared-a")).code == 3
+    first = (await shell("apply", "-f", str(file), "--json")).json
+    assert {one["job_id"] for one in first["applied"]} == {"declared-a", "declared-b"}
+    again = (await shell("apply", "-f", str(file), "--json")).json
+    assert [one["action"] for one in again["applied"]] == ["unchanged", "unchanged"]
+    file.write_text("- {job_id: declared-a, schedule: '0 4 * * *', command: 'echo a'}\n")
+    changed = await shell("apply", "-f", str(file), "--prune", "--json")
+    assert changed.json["applied"][0]["differences"][0]["field"] == "cron_expression"
+    assert changed.json["pruned"] == ["declared-b"]
+    assert (await shell("job", "declared-b", "--json")).json["status"] == "CANCELLED"
+    file.write_text(
+        "- {job_id: declared-c, schedule: 'never', command: x}\n- {job_id: declared-d, command: x, cron: '@daily'}\n"
+    )
+    partly = await shell("apply", "-f", str(file))
+    assert partly.code == 2
+    assert "item 1: schedule" in partly.err
+    assert (await shell("job", "declared-d")).code == 0
+
+
+async def test_a_crontab_is_imported(shell: Shell) -> None:
+    file = shell.data / "crontab"
+    file.write_text(
+        "SHELL=/bin/sh\nMAILTO=root\nGREETING=hello\n# a comment\n"
+        "*/5 2-4 * * MON-FRI /usr/bin/true --all\n@daily cat%first%second\n0 0 * * 7 echo 100\\%\n"
+        "@reboot boot\nnonsense\n"
+    )
+    ended = await shell("import", "crontab", str(file), "--tz", "Europe/Paris", "--json")
+    assert ended.code == 0, ended.err
+    assert "line 8" in ended.err
+    assert "line 9" in ended.err
+    jobs = [(await shell("job", one["job_id"], "--json")).json for one in ended.json["applied"]]
+    assert [job["cron_expression"] for job in jobs] == ["*/5 2-4 * * MON-FRI", "@daily", "0 0 * * 7"]
+    assert all(job["timezone"] == "Europe/Paris" and job["overlap"] == "allow" for job in jobs)
+    assert jobs[0]["task"]["env"] == {"GREETING": "hello"}
+    outputs = [(await shell("run-now", job["job_id"], "--wait")).out for job in jobs[1:]]
+    assert outputs == ["first\nsecond\n", "100%\n"]
+
+
+async def test_a_workflow_is_drawn_run_and_run_again(shell: Shell) -> None:
+    flag = shell.data / "workflow-repaired"
+    file = shell.data / "workflow.yaml"
+    file.write_text(
+        "workflow_id: etl\nname: etl\nnodes:\n"
+        "  - {id: fetch, command: 'echo 7'}\n"
+        f"  - {{id: check, command: 'test -e {flag}', depends_on: [fetch]}}\n"
+        "  - {id: load, command: [echo, '{{ nodes.fetch.output }}'], depends_on: [check]}\n"
+    )
+    assert (await shell("workflow", "apply", "-f", str(file))).code == 0
+    assert "└▶ check" in (await shell("workflow", "show", "etl")).out
+    assert "etl" in (await shell("workflow", "list")).out
+    failed = await shell("workflow", "run", "etl", "--wait", "--json")
+    assert (failed.code, failed.json["status"]) == (1, "FAILED")
+    flag.touch()
+    again = await shell("workflow", "rerun", failed.json["workflow_run_id"], "--wait", "--json")
+    assert (again.code, again.json["status"]) == (0, "SUCCESS"), again.err
+    assert again.json["workflow_run_id"] == failed.json["workflow_run_id"]
+    assert [node["output"] for node in again.json["nodes"] if node["id"] == "load"] == [7]
+    assert "✓" in (await shell("workflow", "show", again.json["workflow_run_id"])).out
+    assert again.json["workflow_run_id"] in (await shell("workflow", "runs", "etl")).out
+
+
+async def test_tokens_are_made_and_revoked(shell: Shell) -> None:
+    made = (await shell("token", "create", "--scope", "read", "--note", "ci", "--json")).json
+    assert made["token"].startswith("wc_")
+    assert made["token_id"] in (await shell("token", "list")).out
+    assert (await shell("token", "revoke", made["token_id"])).code == 0
+    assert made["token_id"] not in (await shell("token", "list")).out
+
+
+async def test_the_fleet_is_shown(shell: Shell) -> None:
+    for command in ("executors", "queues", "partitions"):
+        ended = await shell(command)
+        assert ended.code == 0, ended.err
+        assert json.loads((await shell(command, "--json")).out)["items"]
+    status = await shell("status")
+    assert len(status.out.splitlines()) == 5
+
+
+async def test_a_command_answers_quickly(shell: Shell) -> None:
+    await shell("jobs")
+    took = []
+    for _ in range(5):
+        begun = os.times()
+        assert (await shell("jobs")).code == 0
+        ended = os.times()
+        took.append(ended.children_user + ended.children_system - begun.children_user - begun.children_system)
+    assert min(took) < 0.4, took
