@@ -47,7 +47,7 @@ class Reporter:
     def ended(self, running: Running, event: OutcomeEvent | OutcomeRejected, let_go: LetGo | None) -> None:
         """`let_go` is called when the log has acknowledged the outcome; None: the work is somebody else's by now."""
         self._silent.pop(running.key, None)
-        self._tally.ended(running.item, event)
+        self._tally.ended(running.item, event, running.pulled)
         acknowledged = self._frames.append(self.partition_of(event.run_id), event)
         acknowledged.add_done_callback(partial(self._acknowledged, running, let_go))
 

@@ -7,6 +7,7 @@ from typing import Literal, assert_never
 from msgspec import Struct
 
 from waterclock.core.jetstream.delivery import Delivery
+from waterclock.core.runtime.clock import now_us
 from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
 from waterclock.proto.work import WorkItem
@@ -44,6 +45,7 @@ class Running:
         "delivery",
         "item",
         "key",
+        "pulled",
         "silences",
         "task",
     )
@@ -53,6 +55,7 @@ class Running:
         self.key = key
         self.delivery = delivery
         self.cost = cost
+        self.pulled = now_us()
         self.silences = 0
         """Which silence of ours came before its delivery."""
         self.attempt: Attempt | None = None

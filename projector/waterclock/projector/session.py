@@ -23,6 +23,7 @@ from waterclock.projector.positions import STREAMS, Positions
 from waterclock.projector.projection import Projection
 from waterclock.projector.statements import statement
 from waterclock.projector.store import Store
+from waterclock.projector.tally import TALLY
 
 _EVENTS = 10_000
 """Events folded at once, at most."""
@@ -74,9 +75,10 @@ class Session:
         """A lone event is folded at once; in a stream of them, those of a moment together."""
         loop = asyncio.get_running_loop()
         await self._feed.filled(_EVENTS, self._last + self._gap - loop.time())
-        self._last = loop.time()
+        self._last = began = loop.time()
         prepared = await self._projection.prepare(self._feed.take(_EVENTS))
         await self._projection.write(prepared, now_us())
+        TALLY.folded(prepared.events, loop.time() - began, prepared.moves, self._feed.waiting)
         self._gap = _BUSY_GAP if prepared.events >= _BUSY else _CALM_GAP
 
     async def _follow(self) -> None:

@@ -136,8 +136,10 @@ class Ownership:
                 if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                     raise error
         except (LeaseLost, Conflict, LogUnavailable, Diverged) as error:
+            self._ports.tally.gave_up(type(error).__name__)
             _log.warning("gave up partition %d: %s", number, error)
         except Exception:
+            self._ports.tally.gave_up("Failed")
             _log.exception("partition %d failed; it is rebuilt from the log", number)
         finally:
             running.cancel()

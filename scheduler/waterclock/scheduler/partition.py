@@ -112,7 +112,9 @@ class Partition:
             self._wake.set()
 
     async def run(self) -> None:
+        began = time.monotonic()
         taken = await take_over(self._ports, self.partition, self._index, self._snapshots)
+        self._ports.tally.took_over(time.monotonic() - began)
         owner = self._owner = taken.owner
         self._consumed = taken.consumed
         self._own_through = taken.consumed
@@ -174,6 +176,7 @@ class Partition:
         self._next_pass = began + (_BUSY_INTERVAL if len(decided.events) >= _BUSY else _PASS_INTERVAL)
         await self._carry_out(owner, decided)
         await self._claims.answer(claims)
+        self._ports.tally.passed(time.monotonic() - began)
         await self._maintain(owner)
 
     def _read(self, owner: Owner, now: int) -> None:
@@ -253,6 +256,7 @@ class Partition:
                 sequence = await self._publish(frames[start : start + _BATCH_FRAMES])
         except Conflict as error:
             raise LeaseLost(f"partition {self.partition} has another owner: {error}") from error
+        self._ports.tally.decided(events)
         return sequence
 
     async def _publish(self, frames: list[Frame]) -> int:

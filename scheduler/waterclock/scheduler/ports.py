@@ -1,12 +1,13 @@
 """What a partition's shell needs from the outside, opened once by the service."""
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.clock import Clock
 from waterclock.core.store.store import Store
+from waterclock.scheduler.tally import Tally
 
 
 class Ports(Struct, frozen=True, kw_only=True):
@@ -17,3 +18,4 @@ class Ports(Struct, frozen=True, kw_only=True):
     artifacts: Store
     clock: Clock
     instance: str
+    tally: Tally = field(default_factory=Tally)

@@ -39,6 +39,8 @@ async def run(settings: Settings, stop: StopSignal) -> None:
             instance=instance,
         )
         ownership = Ownership(ports, partitions=settings.partitions, ttl=settings.lease_seconds)
+        ports.tally.watch(lambda: [held.status for held in ownership.owned])
+        stack.enter_context(ports.tally.shown())
         await ownership.first_round()
         ready()
         _log.info("scheduling", extra={"instance": instance, "partitions": len(ownership.owned)})

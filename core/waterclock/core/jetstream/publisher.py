@@ -30,6 +30,7 @@ from waterclock.core.jetstream.errors import (
 )
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.core.jetstream.reader import last_message, next_message
+from waterclock.core.jetstream.traffic import TRAFFIC
 from waterclock.core.jetstream.wire import Disconnected
 
 logger = logging.getLogger(__name__)
@@ -95,9 +96,11 @@ class Publisher:
             fields |= _expectation(expect)
         message = Message(subject=subject, data=data, headers=fields)
         witness = _Witness(subject, identity, after=_floor([expect]))
-        return await self._acknowledged(
+        sequence = await self._acknowledged(
             lambda reply: self._command(message, reply), subject, witness, deadline
         )
+        TRAFFIC.published += 1
+        return sequence
 
     async def publish_batch(
         self, messages: Sequence[Message], *, expect: Expect | None = None, deadline: float = 5.0
@@ -128,7 +131,9 @@ class Publisher:
             ]
             return self._commands(stamped, reply)
 
-        return await self._acknowledged(write, subject, _Witness(subject, identity, floor), deadline)
+        sequence = await self._acknowledged(write, subject, _Witness(subject, identity, floor), deadline)
+        TRAFFIC.published += len(messages)
+        return sequence
 
     async def publish_work(self, messages: Sequence[Message], *, deadline: float = 5.0) -> None:
         """Publish many in a few writes, asking for an acknowledgement only of the last of every 500.
@@ -147,6 +152,7 @@ class Publisher:
                 for start in range(0, len(messages), _CHUNK):
                     async with self._window:
                         await self._once(messages[start : start + _CHUNK])
+                TRAFFIC.work += len(messages)
         except TimeoutError as error:
             raise LogUnavailable(f"no acknowledgement of work within {deadline:g} s") from error
 
@@ -162,7 +168,7 @@ class Publisher:
                 await self._connection.nc.drain_socket()
                 _sequence(*await answer)
             except AlreadyQueued:
-                pass
+                TRAFFIC.refused["AlreadyQueued"] += 1
             except Disconnected as error:
                 if sent:
                     raise LogUnavailable("the server went before it acknowledged work") from error
@@ -184,9 +190,11 @@ class Publisher:
                         return await self._attempt(write)
                     except (Disconnected, TimeoutError) as error:
                         reason, unknown = error, True
+                        TRAFFIC.repeated += 1
                     except LogUnavailable as error:
                         reason = error
                     except (Conflict, Duplicate) as error:
+                        TRAFFIC.refused[type(error).__name__] += 1
                         if not unknown:
                             raise
                         return await self._ours(witness, error)

@@ -11,6 +11,7 @@ from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.flow import Flow
 from waterclock.core.jetstream.reader import stream_state
 from waterclock.core.jetstream.source import DurableSource, OrderedSource
+from waterclock.core.jetstream.traffic import TRAFFIC
 
 __all__ = ["Delivery", "Pull"]
 
@@ -187,6 +188,7 @@ class Pull:
         arrived, self._arrived = self._arrived, []
         if arrived:
             self.sequence = arrived[-1].sequence
+            TRAFFIC.pulled[self._stream] += len(arrived)
         self._ask_soon()
         return arrived
 

@@ -4,13 +4,40 @@ Modules declare their metrics with `prometheus_client` as usual; nothing needs t
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
+
+from waterclock.core.jetstream.traffic import TRAFFIC
+from waterclock.core.runtime.counting import Quiet, counter
 
 _REQUEST_TIMEOUT = 5.0
 _REQUEST_LIMIT = 16 * 1024
+
+
+class _Traffic(Quiet):
+    """What passes between this process and JetStream."""
+
+    def collect(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "waterclock_log_published", "Messages acknowledged by a stream.", value=TRAFFIC.published
+        )
+        yield CounterMetricFamily("waterclock_work_published", "Work messages sent.", value=TRAFFIC.work)
+        yield CounterMetricFamily(
+            "waterclock_log_publish_repeats", "Publishes whose answer was lost.", value=TRAFFIC.repeated
+        )
+        yield counter(
+            "waterclock_log_publish_refusals",
+            "Publishes a stream refused: comparisons lost, duplicates rejected.",
+            "reason",
+            TRAFFIC.refused,
+        )
+        yield counter("waterclock_log_pulled", "Messages taken from a stream.", "stream", TRAFFIC.pulled)
+
+
+REGISTRY.register(_Traffic())
 
 
 def render() -> tuple[bytes, str]:
