@@ -1,5 +1,6 @@
 """Who is there right now: the heartbeats in the control bucket, and the consumers of the work queue."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.reader import next_message
 from waterclock.executor.membership import ExecutorHeartbeat
 from waterclock.proto import names
 from waterclock.proto.answers import Executor, Partition, Queue
@@ -71,6 +73,17 @@ async def queues(connection: Connection) -> list[Queue]:
             return sorted(
                 found, key=lambda q: (q.queue, q.handler or "", names.TIERS.index(q.tier), q.priority)
             )
+
+
+async def oldest_waiting(connection: Connection, queue: Queue) -> datetime | None:
+    """When the work that waits the longest in a queue was put there."""
+    route = names.route_of(queue.queue, queue.handler)
+    band = names.BANDS.index(queue.priority)
+    consumer = names.work_consumer(route, queue.tier, band)
+    info = await connection.api(f"CONSUMER.INFO.{names.WORK}.{consumer}")
+    subject = names.work_filter(route, queue.tier, band)
+    found = await next_message(connection, names.WORK, subject, info["delivered"]["stream_seq"])
+    return None if found is None else found.timestamp
 
 
 def _queue(consumer: dict[str, Any]) -> Queue | None:

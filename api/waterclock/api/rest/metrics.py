@@ -3,6 +3,7 @@ components of the same household count: one address to scrape instead of five.""
 
 import asyncio
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -90,6 +91,11 @@ async def _fleet(app: Application) -> list[Metric]:
         "Attempts taken and not finished.",
         labels=("queue", "handler", "tier", "priority"),
     )
+    age = GaugeMetricFamily(
+        "waterclock_queue_age_seconds",
+        "How long the oldest attempt of a queue has waited to be taken; 0 for an empty one.",
+        labels=("queue", "handler", "tier", "priority"),
+    )
     slots = GaugeMetricFamily("waterclock_executors_slots", "Slots of executors.", labels=("state",))
     executors = GaugeMetricFamily("waterclock_executors", "Executors, by state.", labels=("state",))
     owned = GaugeMetricFamily(
@@ -104,6 +110,9 @@ async def _fleet(app: Application) -> list[Metric]:
                 labels = (queue.queue, queue.handler or "", queue.tier, str(queue.priority))
                 waiting.add_metric(labels, queue.waiting)
                 running.add_metric(labels, queue.running)
+                since = await fleet.oldest_waiting(app.connection, queue) if queue.waiting else None
+                waited = 0.0 if since is None else (datetime.now(UTC) - since).total_seconds()
+                age.add_metric(labels, max(0.0, waited))
             found = await fleet.executors(app.control)
             for state in ("ACTIVE", "DRAINING"):
                 executors.add_metric((state,), sum(executor.status == state for executor in found))
@@ -118,4 +127,4 @@ async def _fleet(app: Application) -> list[Metric]:
                 owned.add_metric((owner,), count)
     except (LogError, TimeoutError):
         return []
-    return [waiting, running, slots, executors, owned, lag]
+    return [waiting, running, age, slots, executors, owned, lag]
