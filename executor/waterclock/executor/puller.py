@@ -27,6 +27,7 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.executor.ageing import choose, young_priority
 from waterclock.executor.slots import Slots
 from waterclock.executor.source import Source
+from waterclock.executor.sweeping import sweep_after_restarts
 from waterclock.proto import names
 from waterclock.proto.codec import decode_work
 from waterclock.proto.work import WorkItem
@@ -77,6 +78,7 @@ class Puller:
             self._queue = queue
             self._in_background(self._look_now_and_then())
             self._in_background(self._watch_ages())
+            self._in_background(sweep_after_restarts(self._connection, queue, self._sources.values()))
             self.wake()
             try:
                 yield queue

@@ -125,6 +125,21 @@ class WorkQueue:
             return Backlog(pending=0, oldest=None)
         return Backlog(pending=pending, oldest=b64decode(answer["message"].get("data", "")))
 
+    async def sweep(self, consumer: str, subject: str) -> int:
+        """Remove what the consumer has acked and the stream still holds; returns how much.
+
+        A server that was killed may have lost removals that it had not synced, and remembers the acks all the same. No
+        consumer will be handed such a message again, so nobody would ever remove it.
+        """
+        info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{consumer}")
+        through = info["ack_floor"]["stream_seq"]
+        if not through:
+            return 0
+        answer = await self._connection.api(
+            f"STREAM.PURGE.{self._stream}", {"filter": subject, "seq": through + 1}
+        )
+        return int(answer["purged"])
+
     def _receive(self, subject: bytes, reply: bytes, header: bytes, payload: bytes) -> None:
         if not reply:
             self._status(subject, header)
