@@ -1,5 +1,6 @@
 """Every row of the method table works the same over REST, over plain NATS and through the client's wire."""
 
+import asyncio
 import base64
 import json
 import secrets
@@ -157,7 +158,11 @@ SAMPLES: dict[str, Sample] = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(house: Served) -> World:
+    """As soon as the projector, which starts with the house, has shown itself."""
     await house.client.jobs.create(name="something", command="true", cron="@yearly")
+    async with asyncio.timeout(20):
+        while not (await house.client.jobs.list()).items:
+            await asyncio.sleep(0.05)
     return World(house)
 
 
