@@ -10,7 +10,7 @@ import asyncpg
 
 from projecting.log import PARTITIONS
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.reader import stream_state
+from waterclock.core.jetstream.reader import last_message
 from waterclock.core.runtime.service import StopSignal
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.service import run
@@ -53,33 +53,27 @@ async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 
         await asyncio.sleep(0.02)
 
 
-async def caught_up(
-    nats_url: str, database_url: str, seconds: float = 30.0, jobs: int = 0, runs: int = 0
-) -> None:
-    """Until both streams are folded in, as far as these sequences or else as far as they go now."""
-    if not (jobs or runs):
-        async with Connection.open(nats_url, name="test-caught-up") as connection:
-            jobs = await _last(connection, names.JOBS, "wc.jobs.>")
-            runs = await _last(connection, names.RUNS, "wc.runs.*")
+async def caught_up(nats_url: str, database_url: str, seconds: float = 30.0) -> None:
+    """Until every partition of both streams is folded in, as far as they go now."""
+    ends: dict[tuple[str, int], int] = {}
+    async with Connection.open(nats_url, name="test-caught-up") as connection:
+        for partition in range(PARTITIONS):
+            for stream, subject in (
+                (names.JOBS, names.jobs_of_partition(partition)),
+                (names.RUNS, names.runs_subject(partition)),
+            ):
+                last = await last_message(connection, stream, subject)
+                ends[stream, partition] = 0 if last is None else last.sequence
 
     async def folded() -> bool:
         connection = await asyncpg.connect(database_url)
         try:
-            at = dict(
-                await connection.fetch(
-                    "SELECT stream, max(position) FROM waterclock.projection_state GROUP BY stream"
-                )
+            rows = await connection.fetch(
+                "SELECT stream, partition, position FROM waterclock.projection_state"
             )
         finally:
             await connection.close()
-        return at.get(names.JOBS, 0) >= jobs and at.get(names.RUNS, 0) >= runs
+        at = {(row["stream"], row["partition"]): row["position"] for row in rows}
+        return all(at.get(key, -1) >= end for key, end in ends.items())
 
     await eventually(folded, seconds)
-
-
-async def _last(connection: Connection, stream: str, subject: str) -> int:
-    from waterclock.core.jetstream.reader import last_message
-
-    state = await stream_state(connection, stream)
-    last = await last_message(connection, stream, subject) if state.messages else None
-    return 0 if last is None else last.sequence

@@ -12,6 +12,7 @@ _JSONB_VERSION = b"\x01"
 TRANSIENT = (
     OSError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
     asyncpg.TransactionRollbackError,
     asyncpg.InsufficientResourcesError,

@@ -11,14 +11,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from msgspec import Struct, field
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.reader import message_at
+from waterclock.core.jetstream.reader import last_message
 from waterclock.projector.messages import JobsMessage, RunsMessage, jobs_message, runs_message
 from waterclock.projector.positions import STREAMS, End, Positions
 from waterclock.projector.tap import Tap
 from waterclock.proto import names
 
-_PATIENCE = 1.0
-"""How long runs wait for a definition before it is checked that the log still has it."""
+_PATIENCE = 0.1
+"""How long runs wait for a definition before it is checked that there is one to wait for."""
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -47,7 +47,9 @@ class Feed:
         self._jobs = Tap(jobs_message, self._arrived)
         self._runs = Tap(runs_message, self._arrived)
         self._jobs_through = 0
-        """Every definition up to this sequence was handed out, or is no longer in the log."""
+        """Every definition up to this sequence was handed out."""
+        self._admitted: dict[int, int] = {}
+        """The same for one partition, of which the log has none that was not handed out."""
 
     @classmethod
     @asynccontextmanager
@@ -80,7 +82,7 @@ class Feed:
             if not await self._change(timeout if blocking is None else _PATIENCE):
                 if blocking is None:
                     return False
-                await self._check(blocking.needs)
+                await self._check(blocking)
         return True
 
     async def filled(self, events: int, timeout: float) -> None:
@@ -124,9 +126,15 @@ class Feed:
         return True
 
     def _may_go(self, message: RunsMessage) -> bool:
-        return message.needs <= max(self._jobs_through, self._positions.of(names.JOBS, message.partition))
+        partition = message.partition
+        return message.needs <= max(
+            self._jobs_through, self._positions.of(names.JOBS, partition), self._admitted.get(partition, 0)
+        )
 
-    async def _check(self, version: int) -> None:
-        """A definition may have left the log. Its job is in the read models, or nobody knows it any more."""
-        if await message_at(self._connection, names.JOBS, version) is None:
-            self._jobs_through = max(self._jobs_through, version)
+    async def _check(self, message: RunsMessage) -> None:
+        """What was needed may have left the log, or be of another partition: then there is nothing to wait for."""
+        partition = message.partition
+        through = max(self._jobs_through, self._positions.of(names.JOBS, partition))
+        last = await last_message(self._connection, names.JOBS, names.jobs_of_partition(partition))
+        if last is None or last.sequence <= through:
+            self._admitted[partition] = message.needs

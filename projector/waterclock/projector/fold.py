@@ -16,6 +16,7 @@ from waterclock.proto.events import (
     JobEvent,
     RunClosed,
     RunEvent,
+    RunOpened,
     RunQueued,
     RunSkipped,
     RunsMissed,
@@ -148,11 +149,11 @@ class Fold:
 
     def _fired(self, row: RunRow, event: RunEvent, sequence: int) -> None:
         match event:
-            case RunQueued() | RunWaiting() if event.trigger in _BY_SCHEDULE:
+            case RunQueued() | RunWaiting() | RunOpened() if event.trigger in _BY_SCHEDULE:
                 scheduled = event.scheduled
-            case RunSkipped():
+            case RunSkipped() if event.trigger in _BY_SCHEDULE:
                 scheduled = event.scheduled
-            case RunsMissed():
+            case RunsMissed() if event.trigger in _BY_SCHEDULE:
                 scheduled = event.until
             case _:
                 return

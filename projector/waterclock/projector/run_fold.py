@@ -15,6 +15,11 @@ from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
     BackfillSteered,
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
+    DependentChanged,
+    LettersDelivered,
     NodeCleared,
     NodeMarked,
     Outcome,
@@ -75,10 +80,10 @@ def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, Attem
         case RunSkipped():
             scheduled, due, version = event.scheduled, event.due, event.version
             parent, epoch = event.parent, event.epoch
-            trigger = "schedule" if parent is None else "workflow"
+            trigger = event.trigger
         case RunsMissed():
             scheduled = due = event.scheduled
-            version = event.version
+            version, trigger = event.version, event.trigger
         case RunCancelled():
             scheduled = due = event.scheduled or scheduled_in(event.run_id) or event.at
             version, attempt, parent, epoch = event.version, event.attempt, event.parent, event.epoch
@@ -95,6 +100,10 @@ def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, Attem
         case RunCancelRequested() | OutcomeRejected() | ScheduleEnded():
             return None
         case SkipRequested() | BackfillRequested() | BackfillSteered() | BackfillEnded() | NodeCleared():
+            return None
+        case DependenciesChanged() | DependentChanged() | DependencyCompleted() | DependenciesUsed():
+            return None
+        case LettersDelivered():
             return None
         case _:
             assert_never(event)
@@ -224,6 +233,10 @@ def _write(row: RunRow, event: RunEvent) -> AttemptRow | None:
         case OutcomeRejected() | ScheduleEnded():
             pass
         case SkipRequested() | BackfillRequested() | BackfillSteered() | BackfillEnded():
+            pass
+        case DependenciesChanged() | DependentChanged() | DependencyCompleted() | DependenciesUsed():
+            pass
+        case LettersDelivered():
             pass
         case _:
             assert_never(event)
