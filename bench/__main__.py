@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import shlex
+import signal
 import sys
 import time
 import traceback
@@ -35,6 +36,10 @@ def main() -> int:
 
 async def _measure(chosen: dict[str, Scenario], plan: Plan, results: Results) -> list[str]:
     """One after the other; one that fails does not keep the others from running."""
+    task = asyncio.current_task()
+    assert task is not None
+    # Stopped from outside, it still stops what it started.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     began = datetime.now(UTC)
     common = {
         "machine": machine(),

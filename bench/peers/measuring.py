@@ -60,18 +60,20 @@ async def measure(name: str, peer: Peer, plan: Plan) -> AsyncGenerator[Result, N
 
 
 class _Work:
-    def __init__(self, peer: Peer, launch: list[str], env: dict[str, str], record: Path) -> None:
+    def __init__(self, peer: Peer, launch: list[str], env: dict[str, str], record: Path, log: Path) -> None:
         self._peer = peer
         self._launch = launch
         self._env = env
         self._record = record
+        self._log = log
         self._submitted = 0
         self.pids: dict[str, list[int]] = {}
 
     async def throughput(self, count: int) -> tuple[dict[str, float | int | str | None], dict[str, float]]:
         """From the first submit until the last has ended, the workers running all the while."""
         await self._submit(_WARM)
-        await self._until(_WARM, _WITHIN)
+        if len(await self._until(_WARM, _WITHIN)) < _WARM:
+            raise RuntimeError(f"its worker does not work: {self._log.read_text(errors='replace')[-800:]}")
         opening = accounting.take(self.pids)
         began, spent = await self._submit(count)
         done = await self._until(count, _WITHIN)
@@ -152,23 +154,29 @@ async def _at_work(
         "NODE_PATH": str(CACHE / name / "node_modules"),
     }
     launch = [str(program), str(PROGRAMS / peer.program)]
-    work = _Work(peer, launch, env, record)
+    log = directory / "services.log"
+    work = _Work(peer, launch, env, record, log)
     if peer.prepares:
         await work.prepare()
-    with _services(peer, launch, env, directory) as services:
+    with _services(peer, launch, env, log) as services:
         work.pids = {peer.server: [server.pid], "worker": services}
         yield work
 
 
 @contextmanager
-def _services(peer: Peer, launch: list[str], env: dict[str, str], directory: Path) -> Iterator[list[int]]:
+def _services(peer: Peer, launch: list[str], env: dict[str, str], log: Path) -> Iterator[list[int]]:
     running: list[subprocess.Popen[bytes]] = []
-    with (directory / "services.log").open("wb") as log:
+    with log.open("wb") as output:
         try:
             for service in peer.services:
                 running.append(  # noqa: PERF401 — those started so far must be stopped if the next fails
                     subprocess.Popen(
-                        [*launch, service], env=env, cwd=PROGRAMS, stdout=log, stderr=log, process_group=0
+                        [*launch, service],
+                        env=env,
+                        cwd=PROGRAMS,
+                        stdout=output,
+                        stderr=output,
+                        process_group=0,
                     )
                 )
             yield [process.pid for process in running]

@@ -8,7 +8,7 @@ from bench.report.contest import ahead, entrants
 from bench.report.plots import write_plots
 from bench.report.tables import milliseconds, number, table
 from bench.report.targets import TARGETS
-from bench.result import Result
+from bench.result import Figure, Result
 from bench.results import Results
 
 
@@ -39,14 +39,13 @@ def ours(rate: int = 5_000, lag: float = 200.0) -> list[Result]:
 
 
 def peer(title: str, rate: int, cpu: float, lag: float) -> Result:
-    figures = {
-        "title": title,
-        "server": "redis",
-        "rate": rate,
-        "lag_p99_ms": lag,
-        "remark": "keeps no history",
-    }
-    return Result(name=f"peer/{title}", figures=dict(figures), cpu={"worker": cpu, "total": cpu}, run="1")
+    figures: dict[str, Figure] = {"title": title, "server": "redis", "rate": rate, "lag_p99_ms": lag}
+    return Result(
+        name=f"peer/{title}",
+        figures=figures | {"remark": "keeps no history"},
+        cpu={"worker": cpu, "total": cpu},
+        run="1",
+    )
 
 
 @pytest.mark.parametrize(
