@@ -1,17 +1,13 @@
 """Definitions as users send them, made into what the log stores."""
 
-from collections.abc import Set
-
 import msgspec
 from msgspec import Struct, structs
 
 from waterclock.api.caller import Caller
 from waterclock.api.errors import Forbidden, Invalid, Malformed, Refused, TooLarge
-from waterclock.api.ledger import Ledger
 from waterclock.api.namespaces import DEFAULT, scoped, unscoped
 from waterclock.core.domain.definition import parse
 from waterclock.core.domain.definition.errors import InvalidDefinition
-from waterclock.core.domain.definition.graph import find_cycle, spell
 from waterclock.core.domain.definition.limits import DefinitionLimits
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
@@ -76,29 +72,6 @@ def schedule_of(request: PreviewRequest, now: int) -> Schedule:
         return parse.define_schedule(request, now)
     except InvalidDefinition as error:
         raise refusal(error) from None
-
-
-async def check_dependencies(
-    ledger: Ledger, job_id: str | None, spec: JobSpec, beside: Set[str] = frozenset()
-) -> None:
-    """What a job waits for must exist, or be about to (`beside`), and must not wait for the job."""
-    edges: dict[str, tuple[str, ...]] = {job_id or "": spec.dependencies}
-    unread = list(spec.dependencies)
-    while unread:
-        known = unread.pop()
-        if known in edges:
-            continue
-        found = await ledger.read(known)
-        if (
-            known in spec.dependencies
-            and known not in beside
-            and (found is None or found.job.spec.namespace != spec.namespace)
-        ):
-            raise Invalid.field("dependencies", f"there is no job {known}")
-        edges[known] = () if found is None else found.job.spec.dependencies
-        unread += edges[known]
-    if cycle := find_cycle(edges):
-        raise Invalid.field("dependencies", f"the jobs wait for each other: {spell(cycle)}")
 
 
 def refusal(error: InvalidDefinition) -> Refused:

@@ -96,6 +96,7 @@ def _job(
         labels=spec.labels,
         metadata=spec.metadata,
         dependencies=spec.dependencies,
+        dependency_rule=spec.dependency_rule,
         priority=spec.priority,
         tier=spec.tier,
         queue=spec.queue,

@@ -3,8 +3,9 @@
 import asyncio
 import secrets
 
-from waterclock.api import definitions
+from waterclock.api import definitions, dependencies
 from waterclock.api.application import Application
+from waterclock.api.bulk import Lines
 from waterclock.api.caller import Caller
 from waterclock.api.errors import Conflict, Refused, TooLarge, Unavailable
 from waterclock.api.intake import Entered
@@ -20,8 +21,10 @@ from waterclock.core.jetstream.errors import LogError, LogFull, LogUnavailable
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
 from waterclock.proto.answers import BatchResult, JobAccepted
+from waterclock.proto.events import Instant
 from waterclock.proto.queries import JobBatch
 from waterclock.proto.requests import JobRequest
+from waterclock.proto.spec import JobSpec
 
 MOST_IN_BATCH = 10_000
 
@@ -31,11 +34,15 @@ _BREATH = 100
 
 @handles(methods.JOBS_CREATE)
 async def create(app: Application, request: JobRequest, caller: Caller) -> JobAccepted:
-    job = _new_job(app, request, caller)
+    now = now_us()
+    spec = definitions.define(request, now, app.settings, caller)
+    job = _new_job(spec, definitions.chosen_id(request), now, caller, secrets.token_hex(8))
     await _check(app, job)
     await app.quotas.take(job.spec.namespace)
     try:
-        return _accepted(job, await app.intake.create(job))
+        entered = await app.intake.create(job)
+        await dependencies.register(app, entered.job_id, entered.version, job.spec)
+        return _accepted(job, entered)
     except Taken:
         return await _settle(app, job, request, caller)
 
@@ -44,14 +51,16 @@ async def create(app: Application, request: JobRequest, caller: Caller) -> JobAc
 async def batch(app: Application, request: JobBatch, caller: Caller) -> list[BatchResult]:
     if len(request.jobs) > MOST_IN_BATCH:
         raise TooLarge.because(f"{len(request.jobs)} jobs in one call; the most is {MOST_IN_BATCH}")
-    key = _batch_key(request, caller)
+    key, now = _batch_key(request, caller), now_us()
+    call = key or secrets.token_hex(8)
+    lines = Lines(app.settings, caller, now)
     results: list[BatchResult | None] = [None] * len(request.jobs)
     places: list[int] = []
     jobs: list[NewJob] = []
     for place, line in enumerate(request.jobs):
         try:
-            cause = None if key is None else f"{key}/{place}"
-            job = _new_job(app, bytes(line), caller, cause)
+            spec, chosen = lines.define(bytes(line))
+            job = _new_job(spec, chosen, now, caller, f"{call}/{place}")
             await _check(app, job)
         except Refused as refused:
             results[place] = _refused(place, refused)
@@ -72,22 +81,16 @@ def _batch_key(request: JobBatch, caller: Caller) -> str | None:
     return None if request.idempotency_key is None else keyed_id(caller.namespace, request.idempotency_key)
 
 
-def _new_job(
-    app: Application, request: JobRequest | bytes, caller: Caller, cause: str | None = None
-) -> NewJob:
-    now = now_us()
-    spec = definitions.define(request, now, app.settings, caller)
-    job_id = definitions.chosen_id(request)
+def _new_job(spec: JobSpec, job_id: str | None, now: Instant, caller: Caller, cause: str) -> NewJob:
     if job_id is None and spec.idempotency_key is not None:
         job_id = keyed_id(spec.namespace, spec.idempotency_key)
     if job_id is not None:
         job_id = scoped(spec.namespace, job_id)
-    return NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=cause or secrets.token_hex(8))
+    return NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=cause)
 
 
 async def _check(app: Application, job: NewJob) -> None:
-    if job.spec.dependencies:
-        await definitions.check_dependencies(app.ledger, job.job_id, job.spec)
+    await dependencies.check(app, job.job_id, job.spec)
 
 
 async def _settle(app: Application, job: NewJob, request: JobRequest | bytes, caller: Caller) -> JobAccepted:

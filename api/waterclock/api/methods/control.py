@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable
 from hashlib import blake2b
 
-from waterclock.api import definitions
+from waterclock.api import definitions, dependencies
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
 from waterclock.api.errors import Conflict, VersionMismatch
@@ -32,8 +32,10 @@ async def update(app: Application, request: JobPatch, caller: Caller) -> answers
 
     definition = await jobs.find(app, request.job_id, caller)
     edited = definitions.edited(definition.job.spec, request, now_us(), app.settings)
-    await definitions.check_dependencies(app.ledger, request.job_id, edited)
-    return await change(app, request.job_id, caller, command, request.if_match)
+    await dependencies.check(app, request.job_id, edited)
+    changed = await change(app, request.job_id, caller, command, request.if_match)
+    await dependencies.register(app, request.job_id, changed.version, edited)
+    return changed
 
 
 @handles(methods.JOBS_PAUSE)

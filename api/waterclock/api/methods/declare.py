@@ -4,7 +4,7 @@ import secrets
 
 import msgspec
 
-from waterclock.api import definitions
+from waterclock.api import definitions, dependencies
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
 from waterclock.api.errors import Conflict, Invalid
@@ -31,7 +31,7 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
         raise Invalid.field("job_id", "a declared job needs an id, or it could not be found again")
     job_id = scoped(spec.namespace, chosen)
     beside = {scoped(spec.namespace, other) for other in request.beside} if request.dry_run else set()
-    await definitions.check_dependencies(app.ledger, job_id, spec, beside)
+    await dependencies.check(app, job_id, spec, beside)
     stored = await app.ledger.read(job_id)
     if stored is not None and stored.job.spec.namespace != spec.namespace:
         raise Conflict.field("job_id", f"there is a job {chosen} already")
