@@ -4,17 +4,28 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from waterclock.executor.attempt import Attempt
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Context:
-    __slots__ = ("_attempt", "_write")
+class Progress(Struct, frozen=True, kw_only=True):
+    done: float
+    note: str = ""
 
-    def __init__(self, attempt: Attempt, write: Callable[[bytes], None]) -> None:
+
+Word = bytes | Progress
+"""What a handler says: a piece of its log, or how far it has come."""
+
+
+class Context:
+    __slots__ = ("_attempt", "_tell")
+
+    def __init__(self, attempt: Attempt, tell: Callable[[Word], None]) -> None:
         self._attempt = attempt
-        self._write = write
+        self._tell = tell
 
     @property
     def run_id(self) -> str:
@@ -67,4 +78,8 @@ class Context:
 
     def log(self, text: str) -> None:
         """Add a line to the run's log, from any thread."""
-        self._write(text.encode(errors="replace") + b"\n")
+        self._tell(text.encode(errors="replace") + b"\n")
+
+    def progress(self, done: float, note: str = "") -> None:
+        """Say how far it has come, from 0 to 1: shown while it runs, not kept."""
+        self._tell(Progress(done=min(max(done, 0.0), 1.0), note=note))

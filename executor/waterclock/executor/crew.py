@@ -15,11 +15,11 @@ from typing import Any
 
 from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
-from waterclock.executor.context import Context
+from waterclock.executor.context import Context, Word
 from waterclock.executor.running import Cause, Running, ended_by
 
 Function = Callable[[Context, Any], Any]
-Write = Callable[[bytes], None]
+Tell = Callable[[Word], None]
 
 
 class Crew:
@@ -29,23 +29,23 @@ class Crew:
         self._idle: list[_Helper] = []
         self._all: set[_Helper] = set()
 
-    async def call(
-        self, function: Function, attempt: Attempt, write: Write, running: Running
-    ) -> ending.Ending:
+    async def call(self, function: Function, attempt: Attempt, tell: Tell, running: Running) -> ending.Ending:
         helper = self._idle.pop() if self._idle else await self._hire()
         running.interruptible(helper.kill)
-        end = await helper.call(function, attempt, write)
+        end = await helper.call(function, attempt, tell)
         if end is not None:
             self._idle.append(helper)
             return end
         self._all.discard(helper)
+        exit_code = await asyncio.to_thread(helper.wait)
         if running.cause is not None:
             return ended_by(running.cause)
-        return ending.Failed(reason=f"its process ended with {helper.exit_code}", error="ProcessEnded")
+        return ending.Failed(reason=f"its process ended with {exit_code}", error="ProcessEnded")
 
     def close(self) -> None:
         for helper in self._all:
             helper.kill()
+            helper.wait()
 
     async def _hire(self) -> "_Helper":
         helper = await asyncio.to_thread(_Helper)
@@ -68,14 +68,14 @@ class _Helper:
         del about_us["authkey"]  # a secret of multiprocessing's, of no use here
         self._pipe.send(about_us)
 
-    @property
-    def exit_code(self) -> int:
+    def wait(self) -> int:
+        """Until it has ended; returns its exit code."""
         return self._process.wait()
 
     def kill(self, _: Cause | None = None) -> None:
         self._process.kill()
 
-    async def call(self, function: Function, attempt: Attempt, write: Write) -> ending.Ending | None:
+    async def call(self, function: Function, attempt: Attempt, tell: Tell) -> ending.Ending | None:
         """None if the process died."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[ending.Ending | None] = loop.create_future()
@@ -85,8 +85,8 @@ class _Helper:
                 said = self._pipe.recv()
             except (EOFError, OSError):
                 said = None
-            if isinstance(said, bytes):
-                write(said)
+            if isinstance(said, Word):
+                tell(said)
             elif not answer.done():
                 answer.set_result(said)
 

@@ -10,13 +10,13 @@ import msgspec
 from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
 from waterclock.executor.context import Context
-from waterclock.executor.crew import Function, Write
+from waterclock.executor.crew import Function, Tell
 from waterclock.executor.failures import ending_of
 from waterclock.executor.json_output import encoded
 
 
 def serve(pipe: Connection) -> None:
-    """A function and an attempt in; lines of its log, as bytes, and an ending out."""
+    """A function and an attempt in; what it says, and an ending, out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     spawn.prepare(pipe.recv())  # import paths and main module, as multiprocessing does for its own
     while True:
@@ -27,9 +27,9 @@ def serve(pipe: Connection) -> None:
         pipe.send(_called(function, attempt, pipe.send))
 
 
-def _called(function: Function, attempt: Attempt, write: Write) -> ending.Ending:
+def _called(function: Function, attempt: Attempt, tell: Tell) -> ending.Ending:
     try:
-        value = encoded(function(Context(attempt, write), attempt.item.spec.payload))
+        value = encoded(function(Context(attempt, tell), attempt.item.spec.payload))
         return ending.Succeeded(output=None if value is None else msgspec.json.decode(value))
     except Exception as error:
         return ending_of(error)

@@ -12,6 +12,7 @@ from msgspec import Struct
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us
+from waterclock.executor.context import Progress
 from waterclock.executor.running import InHand
 from waterclock.proto import names
 from waterclock.proto.events import Instant
@@ -36,6 +37,8 @@ class ExecutorHeartbeat(Struct, frozen=True, kw_only=True):
     """Run ids; the first few hundred."""
     more: bool
     """It runs more than it lists."""
+    progress: dict[str, Progress]
+    """Of the runs listed that have said how far they are."""
     state: str
     started_at: Instant
     at: Instant
@@ -67,6 +70,7 @@ class Membership:
             used=0,
             running=[],
             more=False,
+            progress={},
             state="running",
             started_at=now_us(),
             at=0,
@@ -83,14 +87,18 @@ class Membership:
             await asyncio.sleep(_BEAT_SECONDS)
 
     async def beat(self) -> None:
-        running = [held.item.run_id for held in self._in_hand]
+        held = list(self._in_hand)
+        listed = held[:_LISTED]
         total, used = self._slots()
         heartbeat = msgspec.structs.replace(
             self._about,
             slots=total,
             used=used,
-            running=running[:_LISTED],
-            more=len(running) > _LISTED,
+            running=[running.item.run_id for running in listed],
+            more=len(held) > _LISTED,
+            progress={
+                running.item.run_id: running.progress for running in listed if running.progress is not None
+            },
             state=self.state,
             at=now_us(),
         )

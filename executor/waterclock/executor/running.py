@@ -10,6 +10,7 @@ from waterclock.core.jetstream.delivery import Delivery
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
+from waterclock.executor.context import Progress
 from waterclock.proto.work import WorkItem
 
 
@@ -45,6 +46,7 @@ class Running:
         "delivery",
         "item",
         "key",
+        "progress",
         "pulled",
         "silences",
         "task",
@@ -60,6 +62,7 @@ class Running:
         """Which silence of ours came before its delivery."""
         self.attempt: Attempt | None = None
         self.cause: Cause | None = None
+        self.progress: Progress | None = None
         self.task: asyncio.Task[None] | None = None
         self._interrupt: Interrupt | None = None
         self._renew: Callable[[float], None] | None = None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
-from waterclock.executor.context import Context
+from waterclock.executor.context import Context, Progress, Word
 from waterclock.executor.crew import Crew
 from waterclock.executor.failures import ending_of
 from waterclock.executor.json_output import encoded
@@ -35,8 +35,8 @@ class HandlerPerformer:
         handled = self._handlers.get(task.handler)
         if handled is None:
             return ending.Failed(reason=f"this worker has no handler {task.handler}")
-        voice = _Voice(self._outputs, attempt)
-        context = Context(attempt, voice.write_from_thread if handled.run_in == "thread" else voice.write)
+        voice = _Voice(self._outputs, attempt, running)
+        context = Context(attempt, voice.tell_from_thread if handled.run_in == "thread" else voice.tell)
         payload = attempt.item.spec.payload
         try:
             if handled.is_async:
@@ -46,7 +46,7 @@ class HandlerPerformer:
                 value = await self._threads.call(handled.function, context, payload, running=running)
             elif handled.run_in == "process":
                 return await voice.finished(
-                    await self._crew.call(handled.function, attempt, voice.write, running)
+                    await self._crew.call(handled.function, attempt, voice.tell, running)
                 )
             else:
                 value = handled.function(context, payload)
@@ -61,20 +61,23 @@ class HandlerPerformer:
 
 
 class _Voice:
-    """A log that exists from its first line on: most handlers say nothing."""
+    """Hears a handler. The log exists from its first line on: most handlers say nothing."""
 
-    __slots__ = ("_attempt", "_loop", "_outputs", "log")
+    __slots__ = ("_attempt", "_outputs", "_running", "log")
 
-    def __init__(self, outputs: Outputs, attempt: Attempt) -> None:
+    def __init__(self, outputs: Outputs, attempt: Attempt, running: Running) -> None:
         self._outputs = outputs
         self._attempt = attempt
-        self._loop = asyncio.get_running_loop()
+        self._running = running
         self.log: OutputLog | None = None
 
-    def write(self, data: bytes) -> None:
+    def tell(self, word: Word) -> None:
+        if isinstance(word, Progress):
+            self._running.progress = word
+            return
         if self.log is None:
             self.log = self._outputs.open(self._attempt)
-        self.log.hear(data)
+        self.log.hear(word)
 
     async def finished(self, end: ending.Ending) -> ending.Ending:
         if self.log is None:
@@ -82,8 +85,9 @@ class _Voice:
         self.log.finish()
         return await self.log.kept(end)
 
-    def write_from_thread(self, data: bytes) -> None:
-        self._loop.call_soon_threadsafe(self.write, data)
+    def tell_from_thread(self, word: Word) -> None:
+        assert self._running.task is not None
+        self._running.task.get_loop().call_soon_threadsafe(self.tell, word)
 
 
 def _cancelling(running: Running) -> Callable[[Cause], object]:
