@@ -13,6 +13,7 @@ from waterclock.core.runtime.backoff import Backoff
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.service import StopSignal, ready
 from waterclock.core.runtime.settings import Settings
+from waterclock.projector.alerts import service as alerts
 from waterclock.projector.cycles import rarely_searched
 from waterclock.projector.database import SCHEMA, TRANSIENT, connect
 from waterclock.projector.housekeeping import Housekeeping
@@ -44,7 +45,13 @@ async def _run(nats_url: str, database_url: str, settings: Settings, instance: s
         await share.beat()
         projector = Projector(log, database_url, instance, share)
         housekeeping = Housekeeping(log, control, settings, instance, share)
-        work = (share.keep(), projector.run(), housekeeping.run(projector.migrated), stop.wait())
+        work = (
+            share.keep(),
+            projector.run(),
+            housekeeping.run(projector.migrated),
+            alerts.run(settings, log, control, share, instance),
+            stop.wait(),
+        )
         tasks = [asyncio.create_task(part) for part in work]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -16,6 +16,9 @@ CONTROL = "control"
 ARTIFACTS = "artifacts"
 LOGS = "logs"
 
+ALERTS_KEY = "alerts.state"
+"""In the control bucket: how far alerts have read, and what they have still to tell."""
+
 SERVICE = "waterclock"
 SERVICE_PREFIX = "waterclock.v1"
 

@@ -103,6 +103,35 @@ class Settings(Struct, frozen=True, kw_only=True):
     retention_days: Annotated[float, Meta(ge=1, le=36_500, description="days, from 1 to 36500")] = 90.0
     """How long runs stay in the read models; a job may ask for less."""
 
+    alert_webhook: HttpUrl | None = None
+    """Where alerts are sent; without it nobody is told."""
+    alert_format: Annotated[
+        Literal["generic", "slack", "pagerduty"], Meta(description="generic, slack or pagerduty")
+    ] = "generic"
+    alert_secret: (
+        Annotated[str, Meta(min_length=16, description="a secret of at least 16 characters")] | None
+    ) = None
+    """Signs alerts: HMAC-SHA256 over timestamp.body."""
+    alert_key_id: Annotated[
+        str, Meta(pattern=r"^[\w.-]{1,64}$", description="a name of letters, digits, . _ -")
+    ] = "1"
+    """Tells the receiver which secret it was, so that secrets can be changed."""
+    alert_routing_key: str = ""
+    """PagerDuty's integration key."""
+    alert_silence: str = ""
+    """Labels of jobs nobody wants to hear of: `env=dev,team=qa`."""
+    alert_lag_seconds: Seconds = 60.0
+    alert_no_executor_seconds: Seconds = 60.0
+    alert_failure_rate: Annotated[float, Meta(ge=0, le=1, description="a share from 0 (off) to 1")] = 0.5
+    """Of at least 20 runs that ended in five minutes."""
+    alert_repeat_seconds: Seconds = 3600.0
+    """How long the same thing is not told again."""
+    alert_give_up_seconds: Annotated[
+        float, Meta(ge=1, le=2_592_000, description="seconds, from 1 to 2592000")
+    ] = 86_400.0
+    """How long an alert that its receiver does not take is tried."""
+    alert_timeout_seconds: Annotated[float, Meta(ge=0.1, le=60, description="seconds, from 0.1 to 60")] = 10.0
+
     metrics_port: Port | None = None
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="debug, info, warning or error")
@@ -195,7 +224,7 @@ def _expectation(wanted: Any) -> str:
 def _shown(key: str, found: object) -> str:
     """Errors end up in logs: no token, and of a URL no password."""
     text = str(found)
-    if key == "token":
+    if key in ("token", "alert_secret", "alert_routing_key"):
         return f"{len(text)} characters"
     text = _USER_OF_URL.sub("://…@", text)
     return f"'{text[:80]}…'" if len(text) > 80 else f"'{text}'"

@@ -1,0 +1,195 @@
+"""Which events are worth an alert. Pure: events and the time go in, candidates come out."""
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Collection
+
+from msgspec import Struct
+
+from waterclock.core.domain.instants import SECOND, rfc3339
+from waterclock.projector.alerts.alert import Alert, Rule, State
+from waterclock.proto.events import (
+    Instant,
+    Outcome,
+    RunCancelled,
+    RunEvent,
+    RunFailed,
+    RunLost,
+    RunQueued,
+    RunSkipped,
+    RunsMissed,
+    RunStarted,
+    RunSucceeded,
+    RunTimedOut,
+)
+from waterclock.proto.names import job_of, route_of
+
+_OPEN = 100_000
+"""Queued runs that are watched for their start; the oldest are let go beyond that."""
+_KEPT = 10_000
+_MINUTE = 60 * SECOND
+
+
+class Thresholds(Struct, frozen=True, kw_only=True):
+    lag_seconds: float = 60.0
+    no_executor_seconds: float = 60.0
+    failure_rate: float = 0.5
+    """Of the runs that ended in the window; 0 turns it off."""
+    failure_rate_runs: int = 20
+    """So many must have ended in the window for the rate to mean something."""
+    window_seconds: float = 300.0
+    repeat_seconds: float = 3600.0
+    """How long the same thing is not told again."""
+
+
+class _Open(Struct, gc=False):
+    due: Instant
+    queued: Instant
+    route: str
+    tier: str
+
+
+class Judge:
+    """Folds `RUNS`. What is durable of it is in `state`; the rest can be lost in a restart without a false alarm."""
+
+    def __init__(self, state: State, thresholds: Thresholds) -> None:
+        self.state = state
+        self._thresholds = thresholds
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._window: deque[tuple[Instant, list[int]]] = deque()
+
+    def take(self, sequence: int, event: RunEvent) -> list[Alert]:
+        """One event of the log. The alerts still lack what only the definition knows."""
+        match event:
+            case RunQueued():
+                route = route_of(event.queue, event.handler)
+                self._open[event.run_id] = _Open(event.due, event.at, route, event.tier)
+                if len(self._open) > _OPEN:
+                    self._open.popitem(last=False)
+                return []
+            case RunStarted():
+                return self._started(sequence, event.run_id, event.at)
+            case RunSucceeded():
+                return self._started(sequence, event.run_id, event.started) + self._succeeded(sequence, event)
+            case RunFailed() | RunTimedOut():
+                late = self._started(sequence, event.run_id, event.started)
+                if event.retry_at is not None:
+                    return late
+                text = event.reason + (f": {event.error_message[:200]}" if event.error_message else "")
+                return late + self._failed(sequence, event, text)
+            case RunLost() if event.dead:
+                return self._failed(sequence, event, event.reason or "its executors died too often")
+            case RunsMissed():
+                many = "1 run" if event.count == 1 else f"{event.count} runs"
+                since = rfc3339(event.scheduled)
+                text = f"{many} of {job_of(event.run_id)} missed from {since}: {event.reason}"
+                return self._told(sequence, event, "missed", text)
+            case Outcome() | RunCancelled() | RunSkipped():
+                self._open.pop(event.run_id, None)
+                return []
+            case _:
+                return []
+
+    def tick(self, now: Instant, served: Collection[tuple[str, str]]) -> list[Alert]:
+        """What only time tells. `served`: (route, tier) that a living executor takes work from."""
+        waiting: dict[tuple[str, str], list[_Open]] = defaultdict(list)
+        for run in self._open.values():
+            if now - run.queued > self._thresholds.no_executor_seconds * SECOND:
+                waiting[run.route, run.tier].append(run)
+        found = []
+        for (route, tier), runs in waiting.items():
+            if (route, tier) not in served:
+                queue, _, handler = route.partition("=")
+                what = f"handler {handler} on queue {queue}" if handler else f"queue {queue}"
+                summary = f"{len(runs)} runs wait for {what}, tier {tier}, and no executor serves it"
+                found += self._new(f"{now}", "no_executor", f"{route}.{tier}", summary, now)
+        return found + self._rate(now)
+
+    # -- one run ------------------------------------------------------------------------------------------
+
+    def _started(self, sequence: int, run_id: str, started: Instant) -> list[Alert]:
+        run = self._open.pop(run_id, None)
+        if run is None or started - run.due <= self._thresholds.lag_seconds * SECOND:
+            return []
+        job_id = job_of(run_id)
+        summary = f"{run_id} started {(started - run.due) / SECOND:.0f} s late"
+        return self._new(str(sequence), "lag", job_id, summary, started, job_id, run_id)
+
+    def _failed(self, sequence: int, event: RunFailed | RunTimedOut | RunLost, reason: str) -> list[Alert]:
+        self._open.pop(event.run_id, None)
+        self._count(event.at, failed=True)
+        job_id = job_of(event.run_id)
+        _remember(self.state.failing, job_id, event.at)
+        return self._told(sequence, event, "dead_letter", f"{event.run_id} failed: {reason}")
+
+    def _succeeded(self, sequence: int, event: RunSucceeded) -> list[Alert]:
+        self._count(event.at, failed=False)
+        job_id = job_of(event.run_id)
+        since = self.state.failing.pop(job_id, None)
+        if since is None:
+            return []
+        for rule in ("critical_failure", "dead_letter"):
+            self.state.told.pop(f"{rule}:{job_id}", None)
+        summary = f"{job_id} succeeds again; it had failed since {rfc3339(since - since % SECOND)}"
+        return self._new(str(sequence), "recovered", job_id, summary, event.at, job_id, event.run_id)
+
+    # -- what many runs tell together -----------------------------------------------------------------------
+
+    def _count(self, at: Instant, *, failed: bool) -> None:
+        minute = at - at % _MINUTE
+        if not self._window or self._window[-1][0] != minute:
+            self._window.append((minute, [0, 0]))
+        self._window[-1][1][0] += 1
+        self._window[-1][1][1] += failed
+
+    def _rate(self, now: Instant) -> list[Alert]:
+        while self._window and now - self._window[0][0] > self._thresholds.window_seconds * SECOND + _MINUTE:
+            self._window.popleft()
+        ended = sum(counts[0] for _, counts in self._window)
+        failed = sum(counts[1] for _, counts in self._window)
+        limit = self._thresholds.failure_rate
+        if not limit or ended < self._thresholds.failure_rate_runs or failed / ended < limit:
+            return []
+        summary = f"{failed} of the last {ended} runs failed ({failed / ended:.0%})"
+        return self._new(f"{now}", "failure_rate", "all", summary, now)
+
+    # -- alerts -------------------------------------------------------------------------------------------
+
+    def _told(self, sequence: int, event: RunEvent, rule: Rule, summary: str) -> list[Alert]:
+        job_id = job_of(event.run_id)
+        return self._new(str(sequence), rule, job_id, summary, event.at, job_id, event.run_id)
+
+    def _new(
+        self,
+        origin: str,
+        rule: Rule,
+        about: str,
+        summary: str,
+        at: Instant,
+        job_id: str | None = None,
+        run_id: str | None = None,
+    ) -> list[Alert]:
+        """Nothing if the same was told a short while ago."""
+        key = f"{rule}:{about}"
+        last = self.state.told.get(key)
+        if rule != "recovered":
+            if last is not None and at - last < self._thresholds.repeat_seconds * SECOND:
+                return []
+            _remember(self.state.told, key, at)
+        return [
+            Alert(
+                alert_id=f"{key}@{origin}",
+                key=key,
+                rule=rule,
+                summary=summary,
+                at=at,
+                job_id=job_id,
+                run_id=run_id,
+            )
+        ]
+
+
+def _remember(where: dict[str, Instant], key: str, at: Instant) -> None:
+    where.pop(key, None)
+    where[key] = at
+    if len(where) > _KEPT:
+        del where[next(iter(where))]
