@@ -55,7 +55,7 @@ async def work():
     while not stop.is_set():
         try:
             messages = await subscription.fetch(500, timeout=0.5)
-        except nats.errors.TimeoutError:
+        except TimeoutError:
             continue
         for message in messages:
             record.ran(int(message.data.partition(b" ")[0]))

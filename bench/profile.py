@@ -1,0 +1,79 @@
+"""What each component spends its time on: `python -m bench.profile [JOBS]` under a load of bulk submits.
+
+py-spy samples scheduler, executor, projector and api from outside. For each it prints the functions that are on the
+stack most often, with the share of the component's busy samples they were in (inclusive) and were the top of (own).
+"""
+
+import asyncio
+import collections
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import jobs
+from bench.household import Household, household
+
+_COMPONENTS = ("scheduler", "executor", "projector", "api")
+_RATE = 200
+_SHOWN = 22
+_EVERYWHERE = 0.97
+"""A function on so many of the stacks is the way in, and tells nothing."""
+
+
+async def profile(count: int) -> None:
+    async with household() as house:
+        await jobs.submit(house.clock, [jobs.immediate()] * 1_000)
+        await house.history.until_succeeded(1_000, within=60)
+        with tempfile.TemporaryDirectory() as directory:
+            files = {each: Path(directory) / each for each in _COMPONENTS}
+            sampling = [await _sample(house, each, file) for each, file in files.items()]
+            await jobs.submit(house.clock, [jobs.immediate()] * count)
+            await house.history.until_succeeded(1_000 + count, within=300)
+            for process in sampling:
+                process.send_signal(signal.SIGINT)
+                await process.wait()
+            for component, file in files.items():
+                _print(component, file)
+
+
+async def _sample(house: Household, component: str, file: Path) -> asyncio.subprocess.Process:
+    pid = house.processes[component][0]
+    return await asyncio.create_subprocess_exec(
+        *(str(Path(sys.executable).parent / "py-spy"), "record", "--pid", str(pid), "--output", str(file)),
+        *("--format", "raw", "--rate", str(_RATE), "--duration", "600", "--nonblocking"),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+
+
+def _print(component: str, file: Path) -> None:
+    own: collections.Counter[str] = collections.Counter()
+    inclusive: collections.Counter[str] = collections.Counter()
+    total = 0
+    for line in file.read_text().splitlines():
+        stack, _, seen = line.rpartition(" ")
+        frames = [_short(frame) for frame in stack.split(";")]
+        total += int(seen)
+        own[frames[-1]] += int(seen)
+        inclusive.update(dict.fromkeys(frames, int(seen)))
+    print(f"\n{component}: {total} samples\n  inclusive   own")
+    shown = [each for each in inclusive.most_common() if each[1] < _EVERYWHERE * total][:_SHOWN]
+    for frame, samples in shown:
+        print(f"  {samples / total:8.1%} {own[frame] / total:6.1%}  {frame}")
+    print("  own, the rest:")
+    for frame, samples in own.most_common(_SHOWN // 2):
+        print(f"           {samples / total:6.1%}  {frame}")
+
+
+def _short(frame: str) -> str:
+    """`function (path:line)` without the line and the way to the package."""
+    name, _, place = frame.partition(" (")
+    path = place.rpartition(":")[0]
+    for root in ("site-packages/", "/main/", "python3.11/"):
+        path = path.rpartition(root)[2]
+    return f"{name} {path}".strip()
+
+
+if __name__ == "__main__":
+    asyncio.run(profile(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000))
