@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from simulation import waves
 from simulation.world import Work, World
 from waterclock.core.domain import ids
@@ -51,7 +53,10 @@ class User:
     def act(self) -> None:
         rng = self.world.rng
         if len(self.jobs) < 6 and rng.random() < 0.5:
-            self._do(f"job{len(self.jobs)}", CreateJob(job_id=f"job{len(self.jobs)}", spec=self._spec()))
+            spec = self._spec()
+            if self.jobs and rng.random() < 0.2:
+                spec = self._dependent(spec)
+            self._do(f"job{len(self.jobs)}", CreateJob(job_id=f"job{len(self.jobs)}", spec=spec))
             return
         if not self.jobs:
             return
@@ -69,6 +74,14 @@ class User:
             self._request(job_id)
         else:
             self._do(job_id, command)
+
+    def _dependent(self, spec: JobSpec) -> JobSpec:
+        """The same, but after others; with its schedule or without."""
+        rng = self.world.rng
+        others = tuple(rng.sample(sorted(self.jobs), min(len(self.jobs), rng.randint(1, 2))))
+        rule = rng.choice(["since_last_run", "since_last_run", "same_time"])
+        alone = Schedule(schedule_type="DEPENDENT") if rng.random() < 0.6 else spec.schedule
+        return replace(spec, dependencies=others, dependency_rule=rule, schedule=alone)
 
     def _do(self, job_id: str, command: JobCommand) -> None:
         try:

@@ -162,6 +162,11 @@ class World:
                 lines = self.files[lacking.artifact]
                 read = lines[lacking.start : lacking.start + self.rng.randint(1, 4)]
                 owner.supply(run_id, lacking.start, read, len(lines), self.now)
+            for letter in decided.letters:
+                self.runs.append(Frame(writer="post", events=(_as_stored(letter.event),)))
+                self._maybe_crash()
+            if decided.letters:
+                owner.delivered(decided.letters, self.now)
             decided = owner.take_pass()
 
     def _forget(self, job_id: str, version: int) -> None:

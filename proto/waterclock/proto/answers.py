@@ -9,6 +9,7 @@ from waterclock.proto.problem import Difference, FieldError
 from waterclock.proto.spec import (
     CatchUp,
     Delivery,
+    DependencyRule,
     DstGap,
     DstOverlap,
     FanOut,
@@ -141,6 +142,7 @@ class Job(Struct, frozen=True, kw_only=True):
     labels: dict[str, str]
     metadata: dict[str, Any]
     dependencies: tuple[str, ...]
+    dependency_rule: DependencyRule
     priority: int
     tier: Tier
     queue: str

@@ -123,6 +123,7 @@ class RunWaiting(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc
     fire: int | None = None
     parent: str | None = None
     epoch: int | None = None
+    waits_for: Literal["overlap", "dependency"] = "overlap"
 
 
 class RunSkipped(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="skipped"):
@@ -136,6 +137,7 @@ class RunSkipped(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc
     epoch: int | None = None
     blocked: bool = False
     """A node that did not run because one before it failed: for those after it that is a failure, too."""
+    trigger: Trigger = "schedule"
 
 
 class RunsMissed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="missed"):
@@ -146,6 +148,7 @@ class RunsMissed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc
     until: Instant
     count: int
     reason: str
+    trigger: Trigger = "schedule"
 
 
 class RunStarted(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="started"):
@@ -382,6 +385,59 @@ class NodeMarked(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc
     note: str = ""
 
 
+class DependenciesChanged(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="dependencies_changed"
+):
+    """For which jobs a job waits, from now on. `run_id` is the job's id, as in the four events after this."""
+
+    version: int
+    on: tuple[str, ...] = ()
+    same_time: bool = False
+    """Runs scheduled for the same time belong together; else what completed since the last run counts."""
+    paused: bool = False
+    reset: bool = False
+    """What has completed until now does not count."""
+
+
+class DependentChanged(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="dependent_changed"
+):
+    """Another job waits for this one, or no longer does. Written to this one's partition; harmless when repeated."""
+
+    dependent: str
+    version: int
+    """Of the dependent's definition: what an older one says is void."""
+    waits: bool = True
+
+
+class DependencyCompleted(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="dependency_completed"
+):
+    """A job that this one waits for has a run that succeeded. Written to this one's partition."""
+
+    dependency: str
+    of: str
+    """The run; told twice, it counts once."""
+    scheduled: Instant
+
+
+class DependenciesUsed(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="dependencies_used"
+):
+    """What the job waited for has come, and led to a decision. It counts anew from here."""
+
+    scheduled: Instant | None = None
+    """The time whose runs are used up, where times are kept apart."""
+
+
+class LettersDelivered(
+    RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="letters_delivered"
+):
+    """What this partition had to say to others is in their logs."""
+
+    letters: tuple[str, ...]
+
+
 class OutcomeRejected(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="rejected"):
     """An outcome that came with an old fencing token: kept as evidence, changes nothing."""
 
@@ -427,6 +483,11 @@ RunEvent = (
     | RerunRequested
     | NodeCleared
     | NodeMarked
+    | DependenciesChanged
+    | DependentChanged
+    | DependencyCompleted
+    | DependenciesUsed
+    | LettersDelivered
     | OutcomeRejected
     | ScheduleEnded
 )

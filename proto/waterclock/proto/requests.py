@@ -14,6 +14,7 @@ from waterclock.proto.names import ID_PATTERN
 from waterclock.proto.spec import (
     CatchUpPolicy,
     Delivery,
+    DependencyRule,
     DstGap,
     DstOverlap,
     Overlap,
@@ -194,6 +195,8 @@ class JobRequest(ScheduleFields, kw_only=True, forbid_unknown_fields=True, omit_
     labels: Labels | Unsaid = UNSET
     metadata: Annotated[dict[str, Any], Meta(max_length=1_000)] | Unsaid = UNSET
     dependencies: JobIds | Unsaid = UNSET
+    dependency_rule: DependencyRule | Unsaid = UNSET
+    """Which runs of the dependencies count: those since this job's last run, or those of the same scheduled time."""
     slots: Annotated[int, Meta(ge=1, le=10_000)] | Unsaid = UNSET
     concurrency_key: Key | Unsaid = UNSET
     concurrency_limit: Count | Unsaid = UNSET

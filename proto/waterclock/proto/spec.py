@@ -15,6 +15,7 @@ Delivery = Literal["at_least_once", "exactly_once"]
 DstGap = Literal["next_valid", "skip"]
 DstOverlap = Literal["first", "both"]
 CatchUpPolicy = Literal["none", "latest", "all"]
+DependencyRule = Literal["since_last_run", "same_time"]
 TriggerRule = Literal[
     "all_success",
     "all_failed",
@@ -159,6 +160,9 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     dependencies: tuple[str, ...] = ()
+    dependency_rule: DependencyRule = "since_last_run"
+    """Which runs of the dependencies count: those that succeeded since this job's last run, or the ones scheduled for
+    the same time."""
     priority: int = 0
     tier: Tier = "light"
     queue: str = "default"

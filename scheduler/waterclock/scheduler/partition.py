@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from waterclock.core.domain.partition.index import HORIZON, MINUTE
 from waterclock.core.domain.partition.ledger import Lacking, Pass
 from waterclock.core.domain.partition.owner import Owner
+from waterclock.core.domain.partition.post import Letter
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.workflow.errors import Unusable
 from waterclock.core.jetstream.errors import Conflict
@@ -221,7 +222,23 @@ class Partition:
                 owner.provide(job_id, version, spec, self._ports.clock.now_us())
             for run_id, lacking in decided.lacking.items():
                 await self._supply(owner, run_id, lacking)
+            if decided.letters:
+                await self._post(decided.letters)
+                owner.delivered(decided.letters, self._ports.clock.now_us())
             decided = owner.take_pass()
+
+    async def _post(self, letters: list[Letter]) -> None:
+        """Tell other partitions, or this one as if it were another: the log is where they meet."""
+        by_partition: dict[int, list[RunEvent]] = {}
+        for letter in letters:
+            partition = names.partition_of(letter.to, self._ports.partitions)
+            by_partition.setdefault(partition, []).append(letter.event)
+        for partition, events in by_partition.items():
+            for start in range(0, len(events), _FRAME_EVENTS):
+                frame = Frame(
+                    writer=f"{self._writer}/post", events=tuple(events[start : start + _FRAME_EVENTS])
+                )
+                await self._ports.publisher.publish(names.runs_subject(partition), encode(frame))
 
     async def _supply(self, owner: Owner, run_id: str, lacking: Lacking) -> None:
         """Read the lines a fan-out needs. A store that is away is asked again when the partition is next looked at."""

@@ -19,3 +19,4 @@ class Ports(Struct, frozen=True, kw_only=True):
     clock: Clock
     instance: str
     tally: Tally = field(default_factory=Tally)
+    partitions: int

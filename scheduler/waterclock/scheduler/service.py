@@ -37,6 +37,7 @@ async def run(settings: Settings, stop: StopSignal) -> None:
             artifacts=await stack.enter_async_context(artifacts),
             clock=SystemClock(),
             instance=instance,
+            partitions=settings.partitions,
         )
         ownership = Ownership(ports, partitions=settings.partitions, ttl=settings.lease_seconds)
         ports.tally.watch(lambda: [held.status for held in ownership.owned])

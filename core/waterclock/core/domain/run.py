@@ -6,6 +6,11 @@ from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
     BackfillSteered,
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
+    DependentChanged,
+    LettersDelivered,
     NodeCleared,
     NodeMarked,
     OutcomeRejected,
@@ -130,6 +135,11 @@ EVIDENCE = (
     BackfillRequested,
     BackfillSteered,
     BackfillEnded,
+    DependenciesChanged,
+    DependentChanged,
+    DependencyCompleted,
+    DependenciesUsed,
+    LettersDelivered,
 )
 """Events that never change a run."""
 

@@ -114,10 +114,8 @@ class Auditor:
                 _note(run, event, event.trigger)
             case RunWaiting():
                 _note(run, event, event.trigger)
-            case RunSkipped() if event.parent is not None:
-                _note(run, event, "workflow")
             case RunSkipped() | RunsMissed():
-                _note(run, event, "schedule")
+                _note(run, event, event.trigger)
             case RunStarted():
                 run.executor_id = event.executor_id
             case NodeMarked():

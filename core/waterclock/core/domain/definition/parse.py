@@ -119,6 +119,7 @@ def _build(request: JobRequest, now: int, limits: DefinitionLimits, problems: Pr
         labels=said_or(request.labels, {}),
         metadata=said_or(request.metadata, {}),
         dependencies=dependencies,
+        dependency_rule=said_or(request.dependency_rule, "since_last_run"),
         priority=said_or(request.priority, 0),
         tier=said_or(request.tier, "light"),
         queue=said_or(request.queue, "default"),

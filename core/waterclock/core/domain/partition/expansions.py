@@ -156,7 +156,7 @@ class Expansions:
     def _close(self, run: Run, expansion: Expansion, total: int, give_up: bool, now: Instant) -> None:
         output: dict[str, Any] = {"total": total, "done": expansion.done, "failed": expansion.failed}
         results = expansion.results
-        if results is not None and expansion.results_size + (total - len(results)) * _NULL <= OUTPUT_LIMIT:
+        if results and expansion.results_size + (total - len(results)) * _NULL <= OUTPUT_LIMIT:
             output["results"] = [results.get(index) for index in range(total)]
         reason = f"{expansion.failed} of {total} members failed" if expansion.failed else ""
         self._emit(

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from waterclock.core.domain.partition.derived import Definition, derive, total_of
 from waterclock.core.domain.partition.parts import node_of
+from waterclock.core.domain.partition.post import Letter
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run, evolve
 from waterclock.core.domain.workflow.errors import Unusable
 from waterclock.core.domain.workflow.shape import shape_of
@@ -59,6 +60,8 @@ class Pass(Struct, kw_only=True):
     """Definitions (job, version) that must be read from the log before some runs can go on."""
     lacking: dict[str, Lacking] = field(default_factory=dict)
     """Fan-outs that cannot go on before some lines are read."""
+    letters: list[Letter] = field(default_factory=list)
+    """What other partitions are to be told. Sent after the frame, and again until it is known to have arrived."""
 
     def index_changes(self) -> dict[str, bytes | None]:
         return {key: value for changes in self.index.values() for key, value in changes.items()}
@@ -73,6 +76,7 @@ class Pass(Struct, kw_only=True):
             or self.forgotten
             or self.starved
             or self.lacking
+            or self.letters
         )
 
 
@@ -89,6 +93,9 @@ class Ledger:
         """Runs with parts that something happened to: what follows has not been decided yet."""
         self.fresh: dict[str, list[str]] = {}
         """Nodes that ended since their wave was last advanced."""
+        self._held: dict[str, set[str]] = {}
+        """Parts whose end was decided here and may have been decided otherwise by their executor: nothing follows
+        from it before that is known."""
         self._specs: dict[tuple[str, int], Definition] = {}
         self._gone: set[tuple[str, int]] = set()
 
@@ -138,7 +145,24 @@ class Ledger:
     def emit(self, event: RunEvent) -> Ended | None:
         """Decide an event: it is applied at once and goes out with this pass."""
         self.open.events.append(event)
-        return self.apply(event)
+        ended = self.apply(event)
+        if ended is not None and not ended.run.parts and ended.run.parent is not None:
+            self._held.setdefault(ended.run.parent, set()).add(event.run_id)
+        return ended
+
+    def is_sure(self, run_id: str) -> bool:
+        """Whether the ends of a run's parts all stand in the log, with nothing unread before them."""
+        return run_id not in self._held
+
+    def confirm(self, run_id: str) -> None:
+        """What was decided about a run has come back."""
+        parent = run_id.rpartition("~")[0]
+        held = self._held.get(parent)
+        if held is not None:
+            held.discard(run_id)
+            if not held:
+                del self._held[parent]
+                self.stir(parent)
 
     def apply(self, event: RunEvent) -> Ended | None:
         """Apply an event, decided here or read from the log."""

@@ -6,14 +6,16 @@ published and stops are sent. A crash between any two of these is repaired by wh
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from waterclock.core.domain.partition.backfills import Backfills
+from waterclock.core.domain.partition.dependents import Dependents
 from waterclock.core.domain.partition.expansions import Expansions
 from waterclock.core.domain.partition.index import IndexEntry, Scheduled
 from waterclock.core.domain.partition.ledger import Ledger, Pass
+from waterclock.core.domain.partition.post import Letter
 from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
 from waterclock.core.domain.partition.waves import Waves
@@ -23,6 +25,7 @@ from waterclock.proto.events import (
     Instant,
     JobCancelled,
     JobEvent,
+    LettersDelivered,
     NodeMarked,
     RunCancelled,
     RunCancelRequested,
@@ -57,6 +60,9 @@ class Owner:
         self._backfills = Backfills(self._ledger)
         self._waves = Waves(self._ledger, self._emit)
         self._expansions = Expansions(self._ledger, self._emit)
+        self._dependents = Dependents(self._ledger, self.schedules)
+        self._posted: set[str] = set()
+        """Letters that were handed out to be sent."""
         self._wrote: dict[str, int] = {}
         """Runs decided on in frames that have not come back yet: run id -> the frame's sequence."""
         self._unread: deque[tuple[int, list[str]]] = deque()
@@ -92,6 +98,7 @@ class Owner:
         for job_id in list(self._ledger.by_job):
             self._release(job_id, now)
         self._backfills.advance_all(now)
+        self._dependents.advance_all(now)
         suspects = [run_id for _, run_ids in self.state.unpublished for run_id in run_ids]
         self.state.unpublished.clear()
         runs = self.state.runs
@@ -104,6 +111,7 @@ class Owner:
 
     def observe_job(self, event: JobEvent, version: int, now: Instant) -> None:
         """A definition changed."""
+        self._dependents.define(event, version, now)
         self.schedules.define(event, version, now)
         if isinstance(event, JobCancelled):
             for run in list(self._ledger.by_job.get(event.job_id, {}).values()):
@@ -124,6 +132,7 @@ class Owner:
             for run_id in run_ids:
                 if self._wrote.get(run_id) == written:
                     del self._wrote[run_id]
+                    self._ledger.confirm(run_id)
 
     def observe_frame(self, frame: Frame, sequence: int) -> None:
         """An executor or the api wrote to the partition's log.
@@ -144,6 +153,8 @@ class Owner:
                 self._marked(event, ended, now)
             if ended is not None:
                 self._ended(ended, now)
+            elif event.run_id in self.state.dependencies:
+                self._dependents.advance(event.run_id, now)
             elif event.run_id in self.state.backfills:
                 self._steer(self.state.backfills[event.run_id], now)
             else:
@@ -184,6 +195,7 @@ class Owner:
             self._settle(run, now)
         self._release(job_id, now)
         self._backfills.advance_all(now)
+        self._dependents.advance(job_id, now)
 
     def supply(self, run_id: str, start: int, lines: list[str], total: int, now: Instant) -> None:
         """Lines that a fan-out was lacking, and how many its file has."""
@@ -269,7 +281,18 @@ class Owner:
 
     def take_pass(self) -> Pass:
         """What was decided since the last one. The cursor covers it: frame and position are one write."""
-        return self._ledger.take()
+        taken = self._ledger.take()
+        taken.letters = [
+            letter for letter in self.state.post.outbox.values() if letter.key not in self._posted
+        ]
+        self._posted.update(letter.key for letter in taken.letters)
+        return taken
+
+    def delivered(self, letters: Sequence[Letter], now: Instant) -> None:
+        """These are in the logs they were for."""
+        keys = tuple(letter.key for letter in letters)
+        self._posted.difference_update(keys)
+        self._ledger.emit(LettersDelivered(run_id=letters[0].sender, at=now, letters=keys))
 
     def published(self, sequence: int) -> None:
         """The work of every frame up to this sequence is in the queue."""
@@ -291,7 +314,7 @@ class Owner:
             run_id = next(iter(ledger.stirred))
             del ledger.stirred[run_id]
             run = self.state.runs.get(run_id)
-            if run is None:
+            if run is None or not ledger.is_sure(run_id):
                 continue
             if run_id in self.state.waves:
                 self._waves.advance(run, now)
@@ -349,5 +372,5 @@ class Owner:
         """Queue the oldest run that waits for the ones before it, if they have all ended."""
         runs = self._ledger.active(job_id)
         waiting = [run for run in runs if run.waits == "overlap"]
-        if waiting and len(waiting) == len(runs):
+        if waiting and len(waiting) == len(runs) and self._dependents.let_pass(waiting[0], now):
             self._ledger.queue_again(waiting[0], now)

@@ -89,7 +89,7 @@ def member_ended(expansion: Expansion, run_id: str, status: RunStatus, output: A
         expansion.failed += 1
         return
     expansion.done += 1
-    if expansion.results is not None:
+    if expansion.results is not None and output is not None:
         expansion.results_size += len(_encode(output)) + 1
         if expansion.results_size <= OUTPUT_LIMIT:
             expansion.results[member_index(run_id)] = output

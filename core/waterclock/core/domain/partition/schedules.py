@@ -8,11 +8,13 @@ from waterclock.core.domain.partition.catch_up import GRACE, CatchUpDecision, de
 from waterclock.core.domain.partition.index import IndexEntry, Scheduled, encode_entry, place
 from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.overlap import decide_overlap
+from waterclock.core.domain.partition.post import missing, waits_for
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.core.domain.schedule.fires import jittered
 from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import (
+    DependenciesUsed,
     Instant,
     JobCancelled,
     JobCreated,
@@ -139,14 +141,25 @@ class Schedules:
         now: Instant,
         caught_up: bool = False,
     ) -> None:
+        self.take(job_id, version, spec, scheduled, due, now, "catch_up" if caught_up else "schedule")
+
+    def take(
+        self,
+        job_id: str,
+        version: int,
+        spec: JobSpec,
+        scheduled: Instant,
+        due: Instant,
+        now: Instant,
+        trigger: Trigger,
+    ) -> None:
         """Decide one fire: queue it, let it wait, or say why not."""
         ledger = self._ledger
-        trigger: Trigger = "catch_up" if caught_up else "schedule"
         run_id = ids.run_id(job_id, scheduled)
         if run_id in ledger.state.runs:
             return
         if (unwanted := ledger.state.skips.get(run_id)) is not None:
-            self._skip(run_id, version, scheduled, due, unwanted, None, now)
+            self._skip(run_id, version, scheduled, due, unwanted, None, now, trigger)
             return
         if spec.start_deadline_seconds is not None and now - due > spec.start_deadline_seconds * _SECOND:
             reason = f"start deadline of {spec.start_deadline_seconds:g} s passed"
@@ -159,6 +172,7 @@ class Schedules:
                     until=scheduled,
                     count=1,
                     reason=reason,
+                    trigger="schedule" if trigger == "catch_up" else trigger,
                 )
             )
             return
@@ -168,9 +182,9 @@ class Schedules:
             if number > limit:
                 return
         active = [] if spec.overlap == "allow" else ledger.active(job_id)
-        overlap = decide_overlap(spec.overlap, active, caught_up)
+        overlap = decide_overlap(spec.overlap, active, caught_up=trigger == "catch_up")
         if overlap.verdict == "skip":
-            self._skip(run_id, version, scheduled, due, overlap.reason, overlap.because_of, now)
+            self._skip(run_id, version, scheduled, due, overlap.reason, overlap.because_of, now, trigger)
             return
         for other in overlap.terminate:
             ledger.cancel(ledger.state.runs[other], f"terminated for {run_id}", now, at_once=True)
@@ -191,6 +205,24 @@ class Schedules:
                 )
             )
             return
+        if trigger != "dependency" and (lacking := missing(ledger.state.dependencies, job_id, scheduled)):
+            ledger.emit(
+                RunWaiting(
+                    run_id=run_id,
+                    at=now,
+                    version=version,
+                    scheduled=scheduled,
+                    due=due,
+                    reason=waits_for(lacking),
+                    trigger=trigger,
+                    fire=number,
+                    epoch=ledger.epoch_after(job_id) if isinstance(spec.task, Workflow) else None,
+                    waits_for="dependency",
+                )
+            )
+            return
+        if trigger != "dependency" and job_id in ledger.state.dependencies:
+            ledger.emit(DependenciesUsed(run_id=job_id, at=now, scheduled=scheduled))
         ledger.queue(
             run_id, version, spec, scheduled=scheduled, due=due, now=now, trigger=trigger, fire=number
         )
@@ -204,6 +236,7 @@ class Schedules:
         reason: str,
         because_of: str | None,
         now: Instant,
+        trigger: Trigger,
     ) -> None:
         self._ledger.emit(
             RunSkipped(
@@ -214,6 +247,7 @@ class Schedules:
                 due=due,
                 reason=reason,
                 because_of=because_of,
+                trigger="schedule" if trigger == "catch_up" else trigger,
             )
         )
 

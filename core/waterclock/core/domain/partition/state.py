@@ -7,15 +7,21 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from waterclock.core.domain.partition import parts
+from waterclock.core.domain.partition import parts, post
 from waterclock.core.domain.partition.parts import Expansion, Wave
+from waterclock.core.domain.partition.post import Dependencies, Post
 from waterclock.core.domain.run import TERMINAL, RunStatus, is_stale, transition
 from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
     BackfillSteered,
     Cursor,
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
+    DependentChanged,
     Instant,
+    LettersDelivered,
     NodeMarked,
     RerunRequested,
     RunCancelled,
@@ -42,7 +48,7 @@ from waterclock.proto.events import (
 )
 from waterclock.proto.names import job_of
 
-Waits = Literal["", "decision", "overlap", "timer"]
+Waits = Literal["", "decision", "overlap", "dependency", "timer"]
 """What a run that is WAITING or RETRYING waits for."""
 
 
@@ -76,6 +82,11 @@ class Run(Struct, kw_only=True, omit_defaults=True, gc=False):
     def works(self) -> bool:
         """Whether there should be a work message, or an executor that has it."""
         return self.status in ("QUEUED", "RUNNING") and not self.parts
+
+    @property
+    def counts(self) -> bool:
+        """Whether those who wait for the job take notice of this run."""
+        return self.trigger not in ("workflow", "fan_out", "backfill")
 
     @property
     def blocks(self) -> bool:
@@ -124,6 +135,10 @@ class PartitionState(Struct, kw_only=True):
     expansions: dict[str, Expansion] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
     """The number of each workflow's newest wave."""
+    dependencies: dict[str, Dependencies] = field(default_factory=dict)
+    """Jobs that wait for others, and what has come of it."""
+    post: Post = field(default_factory=Post)
+    """Jobs that others wait for, and what those have still to be told."""
     unpublished: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
     """Runs queued in frames whose work is not known to be published: (sequence, run ids)."""
 
@@ -153,6 +168,8 @@ def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) ->
     state.waves.pop(run.run_id, None)
     state.expansions.pop(run.run_id, None)
     _count_failures(state, run, event)
+    if status == "SUCCESS" and run.job_id in state.post.dependents and run.counts:
+        post.announce(state.post, run.job_id, run.run_id, run.scheduled, event.at)
     output = event.output if isinstance(event, RunSucceeded | RunClosed | NodeMarked) else None
     if run.parent in state.waves:
         parts.node_ended(state.waves[run.parent], run.run_id, status, output if run.output_kept else None)
@@ -187,6 +204,16 @@ def _steer(state: PartitionState, event: RunEvent) -> bool:
                 backfill.cancelled = backfill.cancelled or event.action == "cancel"
         case BackfillEnded():
             state.backfills.pop(event.run_id, None)
+        case DependenciesChanged():
+            post.dependencies_changed(state.post, state.dependencies, event)
+        case DependencyCompleted():
+            post.completed(state.dependencies, event)
+        case DependenciesUsed():
+            post.used(state.dependencies, event)
+        case DependentChanged():
+            post.dependent_changed(state.post, event)
+        case LettersDelivered():
+            post.delivered(state.post, event.letters)
         case _:
             return False
     return True
@@ -303,7 +330,7 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             if event.fire is not None:
                 state.taken[run.job_id] = event.fire
         case RunWaiting():
-            run.status, run.waits = "WAITING", "overlap"
+            run.status, run.waits = "WAITING", event.waits_for
             _number(state, run, event.epoch)
             if event.fire is not None:
                 state.taken[run.job_id] = event.fire

@@ -140,6 +140,7 @@ class Waves:
                 parent=run.run_id,
                 epoch=run.epoch,
                 blocked=because_of is not None,
+                trigger="workflow",
             ),
             now,
         )

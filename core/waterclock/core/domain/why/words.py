@@ -7,6 +7,10 @@ from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
     BackfillSteered,
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
+    DependentChanged,
     Instant,
     JobCancelled,
     JobCreated,
@@ -14,6 +18,7 @@ from waterclock.proto.events import (
     JobPaused,
     JobResumed,
     JobUpdated,
+    LettersDelivered,
     NodeCleared,
     NodeMarked,
     Outcome,
@@ -156,6 +161,16 @@ def of_run(event: RunEvent) -> str:
         case NodeMarked():
             outcome = "succeeded" if event.succeeded else "skipped"
             return f"{_somebody(event.actor)} marked it as {outcome}{_because(event.note)}"
+        case DependenciesChanged():
+            return f"waits for {', '.join(event.on)}" if event.on else "waits for no other job any more"
+        case DependentChanged():
+            return f"{event.dependent} {'waits' if event.waits else 'no longer waits'} for it"
+        case DependencyCompleted():
+            return f"{event.dependency}, which it waits for, has completed"
+        case DependenciesUsed():
+            return "all that it waited for has completed"
+        case LettersDelivered():
+            return "those who wait for it were told"
         case ScheduleEnded():
             return f"the schedule ended: {event.reason}"
         case _:

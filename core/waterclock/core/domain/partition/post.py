@@ -1,0 +1,158 @@
+"""What jobs in different partitions have to say to each other: who waits for whom, and who has completed.
+
+Whatever one partition has to tell another follows from events in its own log and stays in its outbox, part of the
+state, until it is known to be in the other's log. A letter is named after what it says, and may arrive twice.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct, field
+
+from waterclock.proto.events import (
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
+    DependentChanged,
+    Instant,
+)
+
+_TIMES_KEPT = 1000
+_SEEN_KEPT = 200
+_NAMED = 5
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    key: str
+    sender: str
+    """The job it is about here."""
+    to: str
+    """The job it is for."""
+    event: DependentChanged | DependencyCompleted
+
+
+class Post(Struct, kw_only=True, omit_defaults=True):
+    dependents: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By job: who waits for it, and the version of their definition that says so."""
+    outbox: dict[str, Letter] = field(default_factory=dict)
+
+
+class Dependencies(Struct, kw_only=True, omit_defaults=True):
+    """What a job waits for."""
+
+    version: int
+    on: tuple[str, ...]
+    same_time: bool = False
+    paused: bool = False
+    seen: dict[str, list[str]] = field(default_factory=dict)
+    """The newest runs of each of them that were heard of."""
+    completed: dict[str, Instant] = field(default_factory=dict)
+    """Those that have completed since the last run, and when."""
+    times: dict[int, list[str]] = field(default_factory=dict)
+    """By scheduled time, those that have completed; the newest thousand times."""
+
+
+def dependencies_changed(
+    post: Post, dependencies: dict[str, Dependencies], event: DependenciesChanged
+) -> None:
+    job_id = event.run_id
+    before = dependencies.get(job_id)
+    if before is not None and before.version > event.version:
+        return
+    old = () if before is None else before.on
+    for other in (*event.on, *(job for job in old if job not in event.on)):
+        if other not in old or other not in event.on:
+            _write(
+                post,
+                f"{job_id}/{event.version}>{other}",
+                job_id,
+                other,
+                DependentChanged(
+                    run_id=other,
+                    at=event.at,
+                    dependent=job_id,
+                    version=event.version,
+                    waits=other in event.on,
+                ),
+            )
+    if not event.on:
+        dependencies.pop(job_id, None)
+        return
+    changed = dependencies[job_id] = Dependencies(
+        version=event.version, on=event.on, same_time=event.same_time, paused=event.paused
+    )
+    if before is not None:
+        changed.seen = before.seen
+        if not event.reset:
+            changed.completed = {job: at for job, at in before.completed.items() if job in event.on}
+            changed.times = before.times
+
+
+def dependent_changed(post: Post, event: DependentChanged) -> None:
+    listening = post.dependents.setdefault(event.run_id, {})
+    if event.version >= listening.get(event.dependent, 0):
+        if event.waits:
+            listening[event.dependent] = event.version
+        else:
+            listening.pop(event.dependent, None)
+    if not listening:
+        del post.dependents[event.run_id]
+
+
+def announce(post: Post, job_id: str, run_id: str, scheduled: Instant, at: Instant) -> None:
+    """A run of the job succeeded: everybody who waits for it is told."""
+    for dependent in post.dependents[job_id]:
+        _write(
+            post,
+            f"{run_id}>{dependent}",
+            job_id,
+            dependent,
+            DependencyCompleted(run_id=dependent, at=at, dependency=job_id, of=run_id, scheduled=scheduled),
+        )
+
+
+def completed(dependencies: dict[str, Dependencies], event: DependencyCompleted) -> None:
+    job = dependencies.get(event.run_id)
+    if job is None or event.dependency not in job.on:
+        return
+    seen = job.seen.setdefault(event.dependency, [])
+    if event.of in seen:
+        return
+    seen.append(event.of)
+    del seen[:-_SEEN_KEPT]
+    job.completed[event.dependency] = event.at
+    if job.same_time:
+        at_that_time = job.times.setdefault(event.scheduled, [])
+        if event.dependency not in at_that_time:
+            at_that_time.append(event.dependency)
+        if len(job.times) > _TIMES_KEPT:
+            del job.times[next(iter(job.times))]
+
+
+def used(dependencies: dict[str, Dependencies], event: DependenciesUsed) -> None:
+    job = dependencies.get(event.run_id)
+    if job is not None:
+        job.completed = {}
+        if event.scheduled is not None:
+            job.times.pop(event.scheduled, None)
+
+
+def delivered(post: Post, letters: Sequence[str]) -> None:
+    for key in letters:
+        post.outbox.pop(key, None)
+
+
+def missing(dependencies: dict[str, Dependencies], job_id: str, scheduled: Instant | None) -> Sequence[str]:
+    """The jobs that a run of this one still waits for. `scheduled` matters where times are kept apart."""
+    job = dependencies.get(job_id)
+    if job is None:
+        return ()
+    there = job.times.get(scheduled or 0, ()) if job.same_time else job.completed
+    return [other for other in job.on if other not in there]
+
+
+def waits_for(others: Sequence[str]) -> str:
+    return "waits for " + ", ".join(others[:_NAMED]) + (", …" if len(others) > _NAMED else "")
+
+
+def _write(post: Post, key: str, sender: str, to: str, event: DependentChanged | DependencyCompleted) -> None:
+    post.outbox[key] = Letter(key=key, sender=sender, to=to, event=event)

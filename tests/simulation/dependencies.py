@@ -1,0 +1,62 @@
+"""Checks jobs that wait for others: everybody who waited was told of each completion, and nothing is left over."""
+
+from simulation.waves import Rows
+from simulation.world import World
+from waterclock.core.domain.partition.post import missing
+from waterclock.proto.events import DependencyCompleted, DependentChanged, RunOpened, RunQueued
+from waterclock.proto.names import job_of, part_path
+
+
+def judge_dependencies(world: World) -> list[str]:
+    """All that is wrong in a life that has settled."""
+    assert world.owner is not None
+    state = world.owner.state
+    wrong = [f"a letter to {letter.to} was never sent" for letter in state.post.outbox.values()]
+    for job_id, job in state.dependencies.items():
+        if (
+            not job.paused
+            and job.completed
+            and not job.same_time
+            and not missing(state.dependencies, job_id, None)
+        ):
+            spec = world.jobs[job.version - 1].spec
+            if spec.schedule.schedule_type == "DEPENDENT":
+                wrong.append(f"{job_id} has all it waits for, and does not run")
+    return wrong + _judge_letters(world)
+
+
+def _judge_letters(world: World) -> list[str]:
+    rows = Rows()
+    triggers: dict[str, str] = {}
+    waiting: dict[str, dict[str, int]] = {}
+    owed: dict[tuple[str, str], set[str]] = {}
+    told: dict[tuple[str, str], set[str]] = {}
+    events = [event for frame in world.runs for event in frame.events]
+    for place, event in enumerate(events):
+        before = rows.runs.get(event.run_id)
+        ended_before = -1 if before is None else before.ended
+        rows.fold(place, event)
+        match event:
+            case DependentChanged():
+                listening = waiting.setdefault(event.run_id, {})
+                if event.version >= listening.get(event.dependent, 0):
+                    if event.waits:
+                        listening[event.dependent] = event.version
+                    else:
+                        listening.pop(event.dependent, None)
+            case DependencyCompleted():
+                told.setdefault((event.dependency, event.run_id), set()).add(event.of)
+            case RunQueued() | RunOpened():
+                triggers[event.run_id] = event.trigger
+            case _:
+                pass
+        run = rows.runs[event.run_id]
+        counts = not part_path(event.run_id) and triggers.get(event.run_id) != "backfill"
+        if run.ended > ended_before and run.status == "SUCCESS" and counts:
+            for dependent in waiting.get(job_of(event.run_id), ()):
+                owed.setdefault((job_of(event.run_id), dependent), set()).add(event.run_id)
+    return [
+        f"{dependent} was told of {told.get((job, dependent), set())}, not {runs}, of {job}"
+        for (job, dependent), runs in owed.items()
+        if told.get((job, dependent), set()) != runs
+    ]
