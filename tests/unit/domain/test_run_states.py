@@ -10,7 +10,7 @@ from waterclock.core.domain.state_picture import picture
 from waterclock.proto import events
 
 ROOT = Path(__file__).parents[3]
-KINDS = [kind for kind in events.RunEvent.__args__ if kind not in run.EVIDENCE]  # type: ignore[attr-defined]
+KINDS = [kind for kind in events.RunEvent.__args__ if kind not in run.EVIDENCE]
 
 
 @pytest.mark.parametrize(
