@@ -33,10 +33,7 @@ _KINDS: dict[str, type[Refused]] = {"malformed": Malformed, "too_large": TooLarg
 def define(body: bytes | JobRequest, now: int, settings: Settings, caller: Caller) -> JobSpec:
     """The definition that a body or a request describes, in the caller's namespace."""
     try:
-        if isinstance(body, bytes):
-            spec = parse.define_body(body, now, _limits(settings))
-        else:
-            spec = parse.define(body, now, _limits(settings))
+        spec = parse.define_body(body if isinstance(body, bytes) else encode(body), now, _limits(settings))
     except InvalidDefinition as error:
         raise refusal(error) from None
     namespace = _namespace(spec, caller)

@@ -1,8 +1,9 @@
 """Where accepted jobs enter the log. Jobs that arrive together travel together.
 
 A job with an id of its user's choosing (or derived from its idempotency key) is created by compare-and-set on its
-own subject, so that of two creations one wins. A job whose id we make needs no such guard: it goes alone if it
-comes alone, and those that arrive while a write is in flight share the next one, a frame.
+own subject, so that of two creations one wins. A job whose id we make needs no such guard. Either goes at once if few
+writes are in flight, and else waits for one of them to end: those that wait together go as one write, as frames of the
+one kind and atomic batches of the other.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from waterclock.proto import names
 
 T = TypeVar("T")
 
+_WRITERS = 4
 _BATCH_MESSAGES = 500
 _BATCH_BYTES = 4 * 1024 * 1024
 _NEW = Expect(last_subject_sequence=0)
@@ -51,16 +53,16 @@ class Intake:
         self._partitions = partitions
         self._entered = entered
         self._waiting: list[_Waiting] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._writers: set[asyncio.Task[None]] = set()
 
     async def create(self, job: NewJob) -> Entered:
         """Acknowledged by the log. Raises Conflict when the id is taken."""
-        if job.job_id is not None:
-            return await self._create_named(job)
         future: asyncio.Future[Entered] = asyncio.get_running_loop().create_future()
         self._waiting.append((job, future))
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write_waiting())
+        if len(self._writers) < _WRITERS:
+            writer = asyncio.create_task(self._write_waiting())
+            self._writers.add(writer)
+            writer.add_done_callback(self._writers.discard)
         return await future
 
     async def create_many(self, jobs: Sequence[NewJob], key: str | None = None) -> list[Result]:
@@ -92,25 +94,20 @@ class Intake:
         return [results[place] for place in range(len(jobs))]
 
     async def _write_waiting(self) -> None:
-        """One write at a time; what arrives meanwhile is the next write."""
-        try:
-            while self._waiting:
-                waiting, self._waiting = self._waiting, []
-                for lasting in (True, False):
-                    alike = [entry for entry in waiting if letters.lasts(entry[0].spec) is lasting]
-                    await asyncio.gather(*(self._settle(group) for group in _cut(alike, FRAME_JOBS)))
-        finally:
-            self._writing = None
-
-    async def _settle(self, group: list[_Waiting]) -> None:
-        results = await self._frames([job for job, _ in group], None)
-        for (_, future), result in zip(group, results, strict=True):
-            if future.done():
-                continue
-            if isinstance(result, LogError):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
+        """Write what waits, and what has come to wait meanwhile."""
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
+            try:
+                results = await self.create_many([job for job, _ in waiting])
+            except BaseException as error:
+                for _, future in waiting:
+                    future.cancel() if isinstance(error, asyncio.CancelledError) else _fail(future, error)
+                raise
+            for (_, future), result in zip(waiting, results, strict=True):
+                if isinstance(result, LogError):
+                    _fail(future, result)
+                elif not future.done():
+                    future.set_result(result)
 
     async def _frames(self, jobs: list[NewJob], key: str | None) -> list[Result]:
         sent = await asyncio.gather(*(self._send(letter) for letter in letters.frames(jobs, key)))
@@ -168,6 +165,11 @@ class Intake:
 
     def _partition(self, root: str) -> int:
         return names.partition_of(root, self._partitions)
+
+
+def _fail(future: "asyncio.Future[Entered]", error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def _cut(items: list[T], size: int) -> list[list[T]]:

@@ -1,5 +1,6 @@
 """How much a namespace may hold."""
 
+import asyncio
 import time
 
 import msgspec
@@ -27,6 +28,7 @@ class Quotas:
         self._bucket = bucket
         self._pool = pool
         self._known: dict[str, tuple[float, int | None, int]] = {}
+        self._reading = asyncio.Lock()
 
     async def take(self, namespace: str, count: int = 1) -> None:
         """Raises RateLimited when so many more jobs are too many."""
@@ -57,16 +59,25 @@ class Quotas:
         ]
 
     async def _state(self, namespace: str) -> tuple[int | None, int]:
-        read_at, limit, held = self._known.get(namespace, (0.0, None, 0))
-        if time.monotonic() - read_at > _FRESH_SECONDS:
-            entry = await self._bucket.get(_key(namespace))
-            limit = None if entry is None else msgspec.json.decode(entry.value, type=_Quota).max_jobs
-            try:
-                held = 0 if limit is None else (await jobs.live_by_namespace(self._pool)).get(namespace, 0)
-            except ReadModelsAway:
-                limit = None
-            self._known[namespace] = (time.monotonic(), limit, held)
-        return limit, held
+        if not self._is_fresh(namespace):
+            async with self._reading:
+                if not self._is_fresh(namespace):
+                    self._known[namespace] = (time.monotonic(), *await self._read(namespace))
+        return self._known[namespace][1:]
+
+    def _is_fresh(self, namespace: str) -> bool:
+        known = self._known.get(namespace)
+        return known is not None and time.monotonic() - known[0] <= _FRESH_SECONDS
+
+    async def _read(self, namespace: str) -> tuple[int | None, int]:
+        entry = await self._bucket.get(_key(namespace))
+        limit = None if entry is None else msgspec.json.decode(entry.value, type=_Quota).max_jobs
+        if limit is None:
+            return None, 0
+        try:
+            return limit, (await jobs.live_by_namespace(self._pool)).get(namespace, 0)
+        except ReadModelsAway:
+            return None, 0
 
 
 def _key(namespace: str) -> str:
