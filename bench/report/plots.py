@@ -9,6 +9,7 @@ matplotlib.use("agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from bench.report.contest import entrants
 from bench.result import Result
@@ -53,9 +54,9 @@ def peers(results: Results) -> Figure | None:
         return None
     figure, axes = pyplot.subplots(1, 3, figsize=(11, 0.32 * len(everyone) + 1.2), sharey=True)
     panels = (
-        ("jobs a second (more is better)", [each.rate or 0.0 for each in everyone]),
+        ("jobs a second, log scale (more is better)", [each.rate or 0.0 for each in everyone]),
         ("CPU ms for a job (less is better)", [each.cpu or 0.0 for each in everyone]),
-        ("lag p99 in ms, 5,000 at once (less is better)", [each.lag_p99 or 0.0 for each in everyone]),
+        ("lag p99 in ms of 5,000 at once (less is better)", [each.lag_p99 or 0.0 for each in everyone]),
     )
     for axis, (title, values) in zip(axes, panels, strict=True):
         colors = [_OURS if each.ours else _OTHERS for each in everyone]
@@ -65,6 +66,8 @@ def peers(results: Results) -> Figure | None:
         )
         axis.set_title(title, fontsize=9)
         axis.set_xscale("log")
+        axis.xaxis.set_major_locator(NullLocator())
+        axis.xaxis.set_minor_locator(NullLocator())
         axis.set_xlim(min(filter(None, values), default=1) / 2, max(values, default=1) * 4)
     return figure
 
@@ -95,6 +98,7 @@ def cpu(results: Results) -> Figure | None:
         for result in results.all
         if result.scenario != "peer" and set(result.cpu) & {"scheduler", "projector"}
     ]
+    # Where little runs, it is what an idle system costs that is divided by few jobs.
     found = [result for result in found if result.cpu.get("total", 0.0) < 5.0]
     if not found:
         return None
@@ -102,7 +106,7 @@ def cpu(results: Results) -> Figure | None:
     figure, axis = pyplot.subplots(figsize=(8, 0.32 * len(found) + 1.2))
     _stacked(axis, found)
     axis.set_xlabel("CPU seconds for 1,000 jobs")
-    axis.legend(frameon=False, ncols=4, loc="lower right")
+    axis.legend(frameon=False, ncols=len(_PROCESSES), loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return figure
 
 

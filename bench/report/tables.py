@@ -8,8 +8,8 @@ NOTHING = "–"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Every column but the first is numbers more often than not, so it stands to the right."""
-    marks = ["---", *("---:" for _ in heads[1:])]
+    """Columns of numbers stand to the right."""
+    marks = ["---:" if _numbers([row[place] for row in rows]) else "---" for place in range(len(heads))]
     lines = [heads, marks, *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
@@ -18,7 +18,11 @@ def number(value: Figure, unit: str = "") -> str:
     """Three significant digits are all that a noisy machine gives."""
     if value is None or isinstance(value, str):
         return value or NOTHING
-    return f"{_digits(float(value))}{unit}"
+    return f"{value:,}{unit}" if isinstance(value, int) else f"{_digits(value)}{unit}"
+
+
+def _numbers(cells: Sequence[str]) -> bool:
+    return bool(cells) and all(cell == NOTHING or cell[:1].isdigit() for cell in cells)
 
 
 def _digits(value: float) -> str:

@@ -57,11 +57,22 @@ def peer(title: str, rate: int, cpu: float, lag: float) -> Result:
         (12.34, "12.3"),
         (1.234, "1.23"),
         (0.0421, "0.0421"),
-        (0, "0"),
+        (0.0, "0"),
     ],
 )
 def test_three_digits_are_enough(value: float | None, shown: str) -> None:
     assert number(value) == shown
+
+
+def test_counts_are_told_exactly() -> None:
+    assert (number(1_234_567), number(7, "/s")) == ("1,234,567", "7/s")
+
+
+def test_columns_of_numbers_stand_to_the_right() -> None:
+    assert (
+        table(("a", "b", "c"), [("1", "x", "2 ms"), ("2", "3", "–")]).splitlines()[1]
+        == "| ---: | --- | ---: |"
+    )
 
 
 def test_long_lags_are_told_in_seconds() -> None:
