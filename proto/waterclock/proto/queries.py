@@ -300,7 +300,7 @@ class Rerun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Run part of a wave that has ended again, under the same ids."""
 
     workflow_run_id: str
-    nodes: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
+    nodes: Annotated[tuple[str, ...], Meta(max_length=10_000)] = field(default=(), name="from")
     """From these nodes on; none said means from those that did not succeed."""
     note: Note = ""
 

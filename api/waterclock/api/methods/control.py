@@ -111,10 +111,13 @@ async def retry(app: Application, request: RetryRun, caller: Caller) -> answers.
 
 
 async def redrive(app: Application, found: list[rows.Redrivable], caller: Caller) -> None:
-    """Asks for another attempt of each."""
+    """Asks for another attempt of each. A wave and what is part of one are run again by their wave."""
+    from waterclock.api.methods import waves
+
     cause, now = _drawn(), now_us()
     by_partition: dict[int, list[RunRetryRequested]] = {}
-    for run in found:
+    rest = await waves.run_again(app, found, caller)
+    for run in rest:
         event = RunRetryRequested(
             run_id=run.run_id,
             at=now,

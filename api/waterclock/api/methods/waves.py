@@ -1,29 +1,25 @@
 """Waves: the runs of a workflow, node by node."""
 
 import secrets
-from typing import Literal
+from typing import Any
 
 from msgspec import UNSET
 
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
 from waterclock.api.errors import Conflict, Invalid, NotFound
-from waterclock.api.explain.history import run_events
 from waterclock.api.methods import control, runs
 from waterclock.api.readmodels import runs as rows
 from waterclock.api.readmodels import waves
 from waterclock.api.readmodels.waves import Wave
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import instant_of
+from waterclock.core.domain.workflow.shape import shape_of
+from waterclock.core.domain.workflow.standing import outcomes, to_run_again
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods, names, queries, spec
 from waterclock.proto.answers import ENDED, MapProgress, NodeRun, Page, Run, RunState, WorkflowRun
-from waterclock.proto.events import NodeMarked, NodeStands, RerunRequested, RunOpened, RunRequested
-
-_OUTCOMES: dict[RunState, Literal["success", "failed", "skipped", "blocked"]] = {
-    "SUCCESS": "success",
-    "SKIPPED": "skipped",
-}
+from waterclock.proto.events import NodeMarked, NodeStands, RerunRequested, RunEvent
 
 
 @handles(methods.WORKFLOWS_RUNS)
@@ -52,43 +48,19 @@ async def cancel(app: Application, request: queries.WorkflowRunRef, caller: Call
 @handles(methods.WORKFLOW_RUNS_RERUN)
 async def rerun(app: Application, request: queries.Rerun, caller: Caller) -> WorkflowRun:
     run = await runs.find(app, request.workflow_run_id, caller)
-    if run.status not in ENDED:
-        raise Conflict.because(f"wave {run.run_id} is {run.status}; only one that has ended can be run again")
-    wave = await _wave(app, run, caller)
-    shown = {node.id: node for node in (await _shown(app, run, caller)).nodes}
-    cleared = _cleared(wave.nodes, shown, request.nodes)
-    if not cleared:
-        raise Conflict.because(f"every node of {run.run_id} has succeeded; name nodes to run them again")
-    event = RerunRequested(
-        run_id=run.run_id,
-        at=now_us(),
-        version=wave.version,
-        scheduled=instant_of(run.scheduled_time) if run.scheduled_time else now_us(),
-        epoch=run.epoch,
-        parameters=await _parameters(app, run.run_id),
-        nodes={
-            name: NodeStands(outcome=_OUTCOMES.get(node.status, "failed"), output=node.output)
-            for name, node in shown.items()
-            if name not in cleared
-        },
-        cleared={name: shown[name].attempt_number for name in cleared},
-        actor=caller.actor,
-        cause=secrets.token_hex(8),
-        note=request.note,
-    )
+    event = await _again(app, run, request.nodes, caller, request.note)
     await app.requests.append(app.partition_of(run.run_id), [event])
     return await get(app, queries.WorkflowRunRef(workflow_run_id=run.run_id), caller)
 
 
 @handles(methods.WORKFLOW_RUNS_MARK)
 async def mark(app: Application, request: queries.MarkNode, caller: Caller) -> WorkflowRun:
+    """In a wave that has ended, what comes after the node is run again."""
     run = await runs.find(app, request.workflow_run_id, caller)
     wave = await _wave(app, run, caller)
     if request.node not in {node.id for node in wave.nodes}:
         raise NotFound.because(f"{wave.workflow_id} has no node {request.node}")
-    if run.status in ENDED:
-        raise Conflict.because(f"wave {run.run_id} is {run.status}; run it again instead")
-    event = NodeMarked(
+    marked = NodeMarked(
         run_id=names.node_run(run.run_id, request.node),
         at=now_us(),
         version=wave.version,
@@ -101,8 +73,70 @@ async def mark(app: Application, request: queries.MarkNode, caller: Caller) -> W
         cause=secrets.token_hex(8),
         note=request.note,
     )
-    await app.requests.append(app.partition_of(run.run_id), [event])
+    before: list[RunEvent] = []
+    if run.status in ENDED:
+        before.append(await _again(app, run, (request.node,), caller, request.note))
+    else:
+        node = (await waves.nodes(app.pool, run.run_id)).get(request.node)
+        if node is not None and node.status in ENDED:
+            raise Conflict.because(f"{request.node} is {node.status}; mark it when the wave has ended")
+    await app.requests.append(app.partition_of(run.run_id), [*before, marked])
     return await get(app, queries.WorkflowRunRef(workflow_run_id=run.run_id), caller)
+
+
+async def run_again(app: Application, found: list[rows.Redrivable], caller: Caller) -> list[rows.Redrivable]:
+    """Waves, and nodes with the waves they are part of; answers the runs that are neither."""
+    rest: list[rows.Redrivable] = []
+    again: dict[str, set[str]] = {}
+    for run in found:
+        path = names.part_path(run.run_id)
+        whole = run.run_id.removesuffix("".join(f"~{part}" for part in path))
+        definition = await app.ledger.read(names.job_of(run.run_id))
+        if definition is not None and isinstance(definition.job.spec.task, spec.Workflow):
+            again.setdefault(whole, set()).update(path[:1])
+        elif path:
+            raise Conflict.because(f"{run.run_id} is a member of {whole}: run the whole job again")
+        else:
+            rest.append(run)
+    for wave, nodes in again.items():
+        event = await _again(app, await runs.find(app, wave, caller), tuple(nodes), caller, "")
+        await app.requests.append(app.partition_of(wave), [event])
+    return rest
+
+
+async def _again(
+    app: Application, run: Run, wanted: tuple[str, ...], caller: Caller, note: str
+) -> RerunRequested:
+    if run.status not in ENDED:
+        raise Conflict.because(f"wave {run.run_id} is {run.status}; only one that has ended can be run again")
+    wave = await _wave(app, run, caller)
+    shape = shape_of(spec.Workflow(nodes=wave.nodes))
+    for name in wanted:
+        if name not in shape.nodes:
+            raise Invalid.field("from", f"there is no node {name}")
+    shown = {node.id: node for node in (await _shown(app, run, caller)).nodes}
+    statuses = {name: node.status for name, node in shown.items()}
+    cleared = to_run_again(shape, statuses, wanted)
+    if not cleared:
+        raise Conflict.because(f"every node of {run.run_id} has succeeded; name nodes to run them again")
+    ended = outcomes(shape, statuses)
+    return RerunRequested(
+        run_id=run.run_id,
+        at=now_us(),
+        version=wave.version,
+        scheduled=instant_of(run.scheduled_time) if run.scheduled_time else now_us(),
+        epoch=run.epoch,
+        parameters=await waves.parameters(app.pool, run.run_id),
+        nodes={
+            name: NodeStands(outcome=ended[name], output=node.output if name in shape.read else None)
+            for name, node in shown.items()
+            if name not in cleared
+        },
+        cleared={name: shown[name].attempt_number for name in cleared},
+        actor=caller.actor,
+        cause=secrets.token_hex(8),
+        note=note,
+    )
 
 
 async def _wave(app: Application, run: Run, caller: Caller) -> Wave:
@@ -118,8 +152,6 @@ async def _wave(app: Application, run: Run, caller: Caller) -> Wave:
 async def _shown(app: Application, run: Run, caller: Caller) -> WorkflowRun:
     wave = await _wave(app, run, caller)
     found = await waves.nodes(app.pool, run.run_id)
-    mapped = [found[node.id].run_id for node in wave.nodes if node.map is not None and node.id in found]
-    members = await waves.members(app.pool, mapped)
     return WorkflowRun(
         workflow_run_id=run.run_id,
         workflow_id=run.job_id,
@@ -129,12 +161,12 @@ async def _shown(app: Application, run: Run, caller: Caller) -> WorkflowRun:
         scheduled_time=run.scheduled_time,
         start_time=run.start_time,
         end_time=run.end_time,
-        nodes=[_node(node, found.get(node.id), run, members) for node in wave.nodes],
+        nodes=[_node(node, found.get(node.id), run) for node in wave.nodes],
         edges=[(upstream, node.id) for node in wave.nodes for upstream in node.depends_on],
     )
 
 
-def _node(node: spec.Node, ran: Run | None, wave: Run, members: dict[str, MapProgress]) -> NodeRun:
+def _node(node: spec.Node, ran: Run | None, wave: Run) -> NodeRun:
     if ran is None:
         status: RunState = "SKIPPED" if wave.status in ENDED else "WAITING"
         return NodeRun(id=node.id, status=status, run_id=None, attempt_number=0, output=None, reason=None)
@@ -147,30 +179,14 @@ def _node(node: spec.Node, ran: Run | None, wave: Run, members: dict[str, MapPro
         reason=ran.reason,
         start_time=ran.start_time,
         end_time=ran.end_time,
-        map=UNSET if node.map is None else members.get(ran.run_id, MapProgress(total=None, done=0, failed=0)),
+        map=UNSET if node.map is None else _progress(ran.output),
     )
 
 
-def _cleared(nodes: tuple[spec.Node, ...], shown: dict[str, NodeRun], wanted: tuple[str, ...]) -> set[str]:
-    """What is run again: the nodes asked for, or those that did not succeed, and all that depend on them."""
-    for name in wanted:
-        if name not in shown:
-            raise Invalid.field("nodes", f"there is no node {name}")
-    cleared = set(wanted) or {
-        name for name, node in shown.items() if node.status not in ("SUCCESS", "SKIPPED")
-    }
-    grown = True
-    while grown:
-        below = {node.id for node in nodes if cleared & set(node.depends_on)} - cleared
-        cleared |= below
-        grown = bool(below)
-    return cleared
-
-
-async def _parameters(app: Application, run_id: str) -> object:
-    """What the wave was started with."""
-    events = await run_events(app, run_id, await rows.first_sequence(app.pool, run_id) - 1)
-    for _, event in events:
-        if isinstance(event, RunOpened | RunRequested | RerunRequested) and event.parameters is not None:
-            return event.parameters
-    return None
+def _progress(output: Any) -> MapProgress:
+    """How far a map is: what its run has for an output from the beginning."""
+    match output:
+        case {"total": int() as total, "done": int() as done, "failed": int() as failed}:
+            return MapProgress(total=total, done=done, failed=failed)
+        case _:
+            return MapProgress(total=None, done=0, failed=0)
