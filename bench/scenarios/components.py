@@ -28,7 +28,7 @@ async def workflows(plan: Plan) -> AsyncGenerator[Result, None]:
 
 
 async def fan_out(plan: Plan) -> AsyncGenerator[Result, None]:
-    async for result in _script("fan_out"):
+    async for result in _script("fan_out", str(plan.count(100_000, quick=20_000))):
         yield result
 
 
@@ -37,7 +37,7 @@ async def _script(name: str, *arguments: str) -> AsyncGenerator[Result, None]:
     if not script.exists():
         return
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(script), *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", f"bench.{name}", *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     try:
         said, _ = await asyncio.wait_for(process.communicate(), _WITHIN)
@@ -50,7 +50,10 @@ async def _script(name: str, *arguments: str) -> AsyncGenerator[Result, None]:
         raise RuntimeError(f"{script.name} ended with {process.returncode}")
     for number, line in enumerate(lines):
         figures = json.loads(line)
-        figures.pop("bench", None)
+        for known in ("bench", "name", "machine"):
+            figures.pop(known, None)
+        if "members_per_second" in figures:
+            figures["rate"] = figures.pop("members_per_second")
         cpu = figures.pop("cpu_ms_per_job", None)
         yield Result(
             name=name if number == 0 else f"{name}/{number + 1}",
