@@ -175,6 +175,8 @@ class Lane:
             self._desk.reporter.ended(running, rejected(attempt, event, other), let_go=None)
 
     async def _perform(self, attempt: Attempt, running: Running) -> ending.Ending:
+        if running.cause is not None:
+            return ended_by(running.cause)
         spec = running.item.spec
         performer = self._performers[type(spec.task)]
         self._desk.reporter.started(running, at_once=performer.slow)

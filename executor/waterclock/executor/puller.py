@@ -56,11 +56,20 @@ def sources_of(routes: Iterable[str], tier: str) -> list[Source]:
 
 
 class Puller:
-    def __init__(self, connection: Connection, sources: list[Source], slots: Slots, take: Take) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        sources: list[Source],
+        slots: Slots,
+        *,
+        take: Take,
+        may_take: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._connection = connection
         self._sources = {source.consumer: source for source in sources}
         self._slots = slots
         self._take = take
+        self._may_take = may_take
         self._acks = Acks(connection)
         self._queue: WorkQueue | None = None
         self._planned = False
@@ -76,6 +85,7 @@ class Puller:
             self._connection, names.WORK, deliver=self._deliver, over=self._over
         ) as queue:
             self._queue = queue
+            forget = self._connection.on_reconnect(self._look)
             self._in_background(self._look_now_and_then())
             self._in_background(self._watch_ages())
             self._in_background(sweep_after_restarts(self._connection, queue, self._sources.values()))
@@ -84,6 +94,7 @@ class Puller:
                 yield queue
             finally:
                 self._stopped = True
+                forget()
                 tasks = list(self._tasks)
                 for task in tasks:
                     task.cancel()
@@ -107,7 +118,7 @@ class Puller:
     def _plan(self) -> None:
         self._planned = False
         free = self._slots.free
-        if self._stopped or free <= 0 or self._queue is None:
+        if self._stopped or free <= 0 or self._queue is None or not self._may_take():
             return
         lively = [source for source in self._sources.values() if not source.quiet and not source.asked]
         if len(lively) > 1:
@@ -166,10 +177,13 @@ class Puller:
     async def _listen(self, source: Source) -> None:
         """From now on its publications are heard; ask once more for what came before."""
         assert self._queue is not None
-        if source.end_listening is None:
-            source.end_listening = await self._queue.listen(
-                source.subject, lambda data: self._hint(source, data)
-            )
+        try:
+            if source.end_listening is None:
+                source.end_listening = await self._queue.listen(
+                    source.subject, lambda data: self._hint(source, data)
+                )
+        except LogError:
+            return  # the server is away; we look at everything when it is back
         source.quiet = False
         self.wake()
 
@@ -193,9 +207,12 @@ class Puller:
     async def _look_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            for source in self._sources.values():
-                source.quiet = False
-            self.wake()
+            self._look()
+
+    def _look(self) -> None:
+        for source in self._sources.values():
+            source.quiet = False
+        self.wake()
 
     async def _watch_ages(self) -> None:
         """Where several sources want the same slots, know how long the first of each has waited."""

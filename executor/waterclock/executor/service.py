@@ -31,6 +31,9 @@ from waterclock.proto import names
 
 _log = logging.getLogger(__name__)
 
+_MOST_IN_HAND = 20_000
+"""Ended, but not yet in the log: more than this and the log is away, so nothing more is begun."""
+
 
 async def run(settings: Settings, stop: StopSignal) -> None:
     """Serve the queue's commands, programs and calls, and the handlers of the workers that were named."""
@@ -115,7 +118,13 @@ class Executor:
         slots = Slots(line.slots)
         self._slots.append(slots)
         lane = Lane(desk, slots, line.performers)
-        puller = Puller(connection, sources_of(line.routes, line.tier), slots, lane.take)
+        puller = Puller(
+            connection,
+            sources_of(line.routes, line.tier),
+            slots,
+            take=lane.take,
+            may_take=lambda: len(desk.in_hand) < _MOST_IN_HAND,
+        )
         lane.on_room = puller.wake
         scope.push_async_callback(lane.close)
         await scope.enter_async_context(puller.pulling())

@@ -12,11 +12,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import nats.errors
 from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.delivery import Delivery, delivery_of
-from waterclock.core.jetstream.errors import NotFound
+from waterclock.core.jetstream.errors import LogUnavailable, NotFound
+from waterclock.core.jetstream.wire import Disconnected
 
 _LOST_AFTER = 2.0
 _SECOND = 1_000_000_000
@@ -109,7 +111,10 @@ class WorkQueue:
 
     async def listen(self, subject: str, hint: Callable[[bytes], None]) -> Callable[[], None]:
         """Call `hint` with what is published to a subject of the queue. Returns the end."""
-        return await self._connection.nc.tap(subject, lambda _s, _r, _h, data: hint(data))
+        try:
+            return await self._connection.nc.tap(subject, lambda _s, _r, _h, data: hint(data))
+        except (Disconnected, nats.errors.Error, OSError) as error:
+            raise LogUnavailable(f"cannot listen to {subject}: {error}") from error
 
     async def backlog(self, consumer: str, subject: str) -> Backlog:
         """How much waits, and what came first of it."""

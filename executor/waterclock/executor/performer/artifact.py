@@ -12,7 +12,7 @@ from waterclock.executor.archives import BadArchive, unpack
 from waterclock.executor.artifacts import ArtifactCache, NoSuchArtifact
 from waterclock.executor.attempt import Attempt
 from waterclock.executor.performer.process import ProcessPerformer
-from waterclock.executor.running import Running
+from waterclock.executor.running import Running, ended_by
 from waterclock.proto.spec import Artifact
 
 _ELF = b"\x7fELF"
@@ -32,12 +32,20 @@ class ArtifactPerformer:
     async def perform(self, attempt: Attempt, running: Running) -> ending.Ending:
         task = attempt.item.spec.task
         assert isinstance(task, Artifact)
+        assert running.task is not None
+        own_task = running.task
+        running.interruptible(lambda _: own_task.cancel())
         try:
             async with self._cache.fetched(task.artifact) as file:
                 if task.entry is None:
                     argv = (*program(file), *task.args)
                     return await self._process.run(attempt, running, argv, task.env)
                 return await self._run_inside(attempt, running, task, file, task.entry)
+        except asyncio.CancelledError:
+            if running.cause is None:
+                raise
+            own_task.uncancel()
+            return ended_by(running.cause)
         except (NoSuchArtifact, BadArchive) as error:
             return ending.Failed(reason=str(error), error=type(error).__name__, final=True)
         except StoreError as error:

@@ -99,7 +99,12 @@ class Keeper:
                 assert_never(order)
 
     def _start(self, order: Start) -> None:
-        ward = Ward(order, order.directory or f"{self._root}/{order.ward}", OutputPipes(self._epoll))
+        try:
+            pipes = OutputPipes(self._epoll)
+        except OSError as error:
+            self._say(Refused(order.ward, f"cannot start {order.argv[0]}: {error.strerror}"))
+            return
+        ward = Ward(order, order.directory or f"{self._root}/{order.ward}", pipes)
         try:
             ward.start(order)
         except (CannotStart, OSError) as error:

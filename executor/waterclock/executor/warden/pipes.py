@@ -22,7 +22,12 @@ class OutputPipes:
     def __init__(self, epoll: select.epoll) -> None:
         self._epoll = epoll
         self.out, self.out_end, out_ordered = _pipe()
-        self.err, self.err_end, err_ordered = _pipe()
+        try:
+            self.err, self.err_end, err_ordered = _pipe()
+        except OSError:
+            os.close(self.out)
+            os.close(self.out_end)
+            raise
         self._open = [self.out, self.err]
         self._ordered = out_ordered and err_ordered
         for fd in self._open:
