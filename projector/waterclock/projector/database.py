@@ -24,11 +24,14 @@ TRANSIENT = (
 """What passes: Postgres is away, restarts, fails over, is full or busy. Anything else is a mistake of ours."""
 
 
-async def connect(url: str, *, name: str, schema: str = SCHEMA) -> asyncpg.Connection:
+async def connect(
+    url: str, *, name: str, schema: str = SCHEMA, patience: float | None = 120.0
+) -> asyncpg.Connection:
+    """`patience`: seconds after which a statement is given up, for a Postgres that takes them and never answers."""
     connection: asyncpg.Connection = await asyncpg.connect(
         url,
         timeout=10,
-        command_timeout=120,
+        command_timeout=patience,
         server_settings={
             "application_name": name,
             "search_path": schema,

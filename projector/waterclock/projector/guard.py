@@ -82,7 +82,7 @@ async def _check_trimmed(
         position = positions.of(stream, partition)
         if position == 0 or position + 1 >= state.first_seq:
             continue
-        if await _last_of(connection, stream, partition) > position:
+        if await last_of(connection, stream, partition) > position:
             raise LogTrimmed(
                 f"stream {stream} begins at sequence {state.first_seq}, but partition {partition} is folded in "
                 f"only up to {position}: what lay between has left the log, and is lost to the read models. "
@@ -100,13 +100,13 @@ async def caught_up(connection: Connection, positions: Positions) -> list[End]:
     for stream in STREAMS:
         state = await stream_state(connection, stream)
         for partition in positions.partitions:
-            if await _last_of(connection, stream, partition) > positions.of(stream, partition):
+            if await last_of(connection, stream, partition) > positions.of(stream, partition):
                 return []
         ends.append(End(stream, state.last_seq))
     return ends
 
 
-async def _last_of(connection: Connection, stream: str, partition: int) -> int:
+async def last_of(connection: Connection, stream: str, partition: int) -> int:
     subject = names.jobs_of_partition(partition) if stream == names.JOBS else names.runs_subject(partition)
     last = await last_message(connection, stream, subject)
     return 0 if last is None else last.sequence

@@ -23,6 +23,8 @@ _AHEAD = 4
 _BEHIND = 53
 """Weeks around now that get a partition of their own. A clock that is wrong by years must not make hundreds."""
 
+_LOCK_TIMEOUT = "1s"
+"""Making and dropping a week waits for whoever reads the table, and everybody else waits behind it: rather later."""
 _LOCK = 0x77617465_7765656B
 """Advisory lock of whoever makes a week: projectors come to need the same one at the same time."""
 
@@ -46,7 +48,11 @@ class Weeks:
         here = week_of(now)
         for week in sorted({week_of(instant) for instant in instants} - self._known):
             if here - _BEHIND * WEEK <= week <= here + _AHEAD * WEEK:
-                await self._make(week)
+                try:
+                    await self._make(week)
+                except asyncpg.LockNotAvailableError:
+                    _log.info("tables are in use; the week is made later", extra={"week": _date(week)})
+            self._known.add(week)
 
     async def ensure_ahead(self, now: Instant) -> None:
         await self.ensure((now + ahead * WEEK for ahead in range(_AHEAD + 1)), now)
@@ -59,19 +65,28 @@ class Weeks:
         dropped = []
         await self.open()
         for week in sorted(week for week in self._known if week + WEEK <= instant):
-            runs, attempts = (partition_name(table, week) for table in TABLES)
-            async with self._connection.transaction():
-                if await self._connection.fetchval(f"SELECT EXISTS (SELECT FROM {runs} WHERE {_OPEN})"):
-                    await self._connection.execute(f"DELETE FROM {runs} WHERE NOT {_OPEN}")
-                    continue
-                await self._connection.execute(f"DROP TABLE {runs}, {attempts}")
-            self._known.discard(week)
-            dropped.append(runs)
+            try:
+                if await self._drop(week):
+                    dropped.append(partition_name(TABLES[0], week))
+            except asyncpg.LockNotAvailableError:
+                _log.info("tables are in use; the week is dropped later", extra={"week": _date(week)})
         return dropped
+
+    async def _drop(self, week: int) -> bool:
+        runs, attempts = (partition_name(table, week) for table in TABLES)
+        async with self._connection.transaction():
+            await self._connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+            if await self._connection.fetchval(f"SELECT EXISTS (SELECT FROM {runs} WHERE {_OPEN})"):
+                await self._connection.execute(f"DELETE FROM {runs} WHERE NOT {_OPEN}")
+                return False
+            await self._connection.execute(f"DROP TABLE {runs}, {attempts}")
+        self._known.discard(week)
+        return True
 
     async def _make(self, week: int) -> None:
         """In one transaction with the move of the rows that had to go to the default partition meanwhile."""
         async with self._connection.transaction():
+            await self._connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
             await self._connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
             for table in TABLES:
                 name = partition_name(table, week)
@@ -89,7 +104,6 @@ class Weeks:
                     f"ALTER TABLE {table} ATTACH PARTITION {name} "
                     f"FOR VALUES FROM ('{_date(week)}') TO ('{_date(week + WEEK)}')"
                 )
-        self._known.add(week)
         _log.info("week made", extra={"week": _date(week)})
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.reader import last_message, stream_state
+from waterclock.core.jetstream.reader import stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.settings import Settings
@@ -23,7 +23,7 @@ from waterclock.projector.carry_over import Carried, Gone, carry_over, gone
 from waterclock.projector.cycles import rarely_searched
 from waterclock.projector.database import SCHEMA, connect
 from waterclock.projector.feed import Feed
-from waterclock.projector.guard import Seen, caught_up
+from waterclock.projector.guard import Seen, caught_up, last_of
 from waterclock.projector.migrations import migrate
 from waterclock.projector.partitions import Weeks
 from waterclock.projector.positions import STREAMS, Positions
@@ -31,7 +31,7 @@ from waterclock.projector.projection import Projection
 from waterclock.projector.retention import Retention
 from waterclock.projector.statements import statement
 from waterclock.projector.store import Store
-from waterclock.projector.switch import NEXT, OLD, RebuildRefused, drop, refuse_views_outside, switch
+from waterclock.projector.switch import NEXT, RebuildRefused, drop_leftovers, refuse_views_outside, switch
 from waterclock.proto import names
 
 Stage = Literal["definitions", "history", "runs", "indexes", "switch"]
@@ -39,7 +39,6 @@ Stage = Literal["definitions", "history", "runs", "indexes", "switch"]
 _EVENTS = 20_000
 """Events folded at once."""
 _LOCK = 0x77617465_6E657874
-_SUBJECTS = {names.JOBS: names.jobs_of_partition(), names.RUNS: names.runs_subject()}
 
 
 class RebuildProgress(Struct, frozen=True, kw_only=True):
@@ -65,14 +64,13 @@ async def rebuild(settings: Settings, progress: Callable[[RebuildProgress], None
         raise ValueError("a rebuild needs nats_url and database_url")
     name = instance_id("rebuild")
     async with Connection.open(settings.nats_url, name=name) as log:
-        database = await connect(settings.database_url, name=name, schema=NEXT)
-        reader = await connect(settings.database_url, name=name, schema=NEXT)
+        database = await connect(settings.database_url, name=name, schema=NEXT, patience=None)
+        reader = await connect(settings.database_url, name=name, schema=NEXT, patience=None)
         try:
             async with _alone(database):
                 await migrate(database, SCHEMA)
                 await refuse_views_outside(database)
-                await drop(database, NEXT)
-                await drop(database, OLD)
+                await drop_leftovers(database)
                 await migrate(database, NEXT)
                 work = _Rebuild(log, database, reader, settings, name, progress)
                 with rarely_searched():
@@ -182,8 +180,8 @@ class _Rebuild:
     async def _fold(self, feed: Feed, *streams: str) -> None:
         """As far as these streams go now."""
         for stream in streams:
-            last = await last_message(self._log, stream, _SUBJECTS[stream])
-            self._ends[stream] = 0 if last is None else last.sequence
+            ends = [await last_of(self._log, stream, partition) for partition in self._positions.partitions]
+            self._ends[stream] = max(ends)
         began = time.monotonic()
         while any(self._positions.start(stream) < self._ends[stream] for stream in streams):
             if await feed.some(1.0):

@@ -14,9 +14,6 @@ from waterclock.projector.statements import statement
 from waterclock.proto.events import Instant
 
 _DAY = 86_400 * SECOND
-_LOCK_TIMEOUT = "2s"
-"""A drop waits for whoever reads the table, and everybody else waits behind it: rather try again later."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -36,15 +33,8 @@ class Retention:
         """One pass."""
         oldest = now - int(self._days * _DAY)
         database = self._database
-        await database.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
-        try:
-            await self._weeks.ensure_ahead(now)
-            weeks = await self._weeks.drop_before(oldest)
-        except asyncpg.LockNotAvailableError as error:
-            _log.info("weeks are in use; trying again later", extra={"error": str(error)})
-            weeks = []
-        finally:
-            await database.execute("SET lock_timeout = 0")
+        weeks = await self._weeks.drop_before(oldest)
+        await self._weeks.ensure_ahead(now)
         await database.execute(statement("forget_stray_runs"), oldest)
         await database.execute(statement("forget_stray_attempts"), oldest)
         await database.execute(statement("forget_dead_letters"), oldest)

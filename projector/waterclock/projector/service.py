@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
@@ -45,22 +46,15 @@ async def _run(nats_url: str, database_url: str, settings: Settings, instance: s
         await share.beat()
         projector = Projector(log, database_url, instance, share)
         housekeeping = Housekeeping(log, control, settings, instance, share)
-        work = (
-            share.keep(),
-            projector.run(),
-            housekeeping.run(projector.migrated),
-            alerts.run(settings, log, control, share, instance),
-            stop.wait(),
-        )
-        tasks = [asyncio.create_task(part) for part in work]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await _first(
+                share.keep(),
+                projector.run(),
+                housekeeping.run(projector.migrated),
+                alerts.run(settings, log, control, share, instance),
+                stop.wait(),
+            )
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
             await share.leave()
 
 
@@ -98,26 +92,36 @@ class Projector:
                 await asyncio.sleep(wait)
 
     async def _migrate(self) -> None:
-        connection = await connect(self._database_url, name=self._instance)
+        connection = await connect(self._database_url, name=self._instance, patience=None)
         try:
             await migrate(connection, SCHEMA)
         finally:
             connection.terminate()
 
     async def _session(self) -> None:
-        """Until our share of the partitions changes."""
+        """Until our share of the partitions changes, or the log comes back from somewhere: is it still the same?"""
         share = self._share
         share.changed.clear()
-        async with Session.open(self._log, self._database_url, self._instance, share.partitions) as session:
-            _log.info("folding", extra={"partitions": len(share.partitions)})
-            ready()
-            folding = asyncio.create_task(session.fold())
-            changed = asyncio.create_task(share.changed.wait())
-            try:
-                await asyncio.wait([folding, changed], return_when=asyncio.FIRST_COMPLETED)
-                if folding.done():
-                    folding.result()
-            finally:
-                folding.cancel()
-                changed.cancel()
-                await asyncio.gather(folding, changed, return_exceptions=True)
+        forget = self._log.on_reconnect(share.changed.set)
+        try:
+            async with Session.open(
+                self._log, self._database_url, self._instance, share.partitions
+            ) as session:
+                _log.info("folding", extra={"partitions": len(share.partitions)})
+                ready()
+                await _first(session.fold(), share.changed.wait())
+        finally:
+            forget()
+
+
+async def _first(*work: Coroutine[Any, Any, object]) -> None:
+    """Until one is done; the others are cancelled. Its error is ours."""
+    tasks = [asyncio.create_task(part) for part in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,6 +1,7 @@
 """The last moment of a rebuild: the new schema takes the name of the live one."""
 
 import logging
+import secrets
 from collections.abc import Awaitable, Callable
 
 import asyncpg
@@ -9,7 +10,7 @@ from waterclock.projector.database import SCHEMA, connect
 from waterclock.projector.statements import statement
 
 NEXT = f"{SCHEMA}_next"
-OLD = f"{SCHEMA}_old"
+_OLD = f"{SCHEMA}_old_"
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ async def switch(url: str, name: str, reach: Callable[[dict[tuple[str, int], int
     The live positions are overwritten, not only locked: a transaction that waits for them finds that somebody
     else moved them, also if it goes on in the new tables.
     """
-    live = await connect(url, name=name)
+    live = await connect(url, name=name, patience=None)
     try:
         async with live.transaction():
             held = await live.fetch(statement("freeze_live"))
@@ -32,9 +33,9 @@ async def switch(url: str, name: str, reach: Callable[[dict[tuple[str, int], int
             await refuse_views_outside(live)
             await live.execute(statement("carry_executors"))
             await live.execute(statement("carry_queues"))
-            await live.execute(f"ALTER SCHEMA {SCHEMA} RENAME TO {OLD}")
+            await live.execute(f"ALTER SCHEMA {SCHEMA} RENAME TO {_OLD}{secrets.token_hex(4)}")
             await live.execute(f"ALTER SCHEMA {NEXT} RENAME TO {SCHEMA}")
-        await drop(live, OLD)
+        await drop_leftovers(live)
     finally:
         live.terminate()
 
@@ -48,11 +49,13 @@ async def refuse_views_outside(connection: asyncpg.Connection) -> None:
         )
 
 
-async def drop(connection: asyncpg.Connection, schema: str) -> None:
-    """Waits for whoever still reads there, though not for long: a schema that is left is dropped the next time."""
-    try:
-        async with connection.transaction():
-            await connection.execute("SET LOCAL lock_timeout = '10s'")
-            await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
-    except asyncpg.LockNotAvailableError:
-        _log.warning("schema is in use and stays for now", extra={"schema": schema})
+async def drop_leftovers(connection: asyncpg.Connection) -> None:
+    """Of this rebuild, and of ones that were interrupted. Waits for whoever still reads there, though not for long:
+    what is left is dropped the next time."""
+    for row in await connection.fetch(statement("leftovers"), NEXT, _OLD):
+        try:
+            async with connection.transaction():
+                await connection.execute("SET LOCAL lock_timeout = '10s'")
+                await connection.execute(f"DROP SCHEMA {row['name']} CASCADE")
+        except asyncpg.LockNotAvailableError:
+            _log.warning("schema is in use and stays for now", extra={"schema": row["name"]})

@@ -8,6 +8,7 @@ import pytest
 from projecting.log import Log
 from projecting.service import caught_up, eventually, projecting
 from projecting.story import queued
+from servers.server import Server
 from waterclock.projector.guard import LogRefused, LogReplaced, LogTrimmed, LogWentBack
 
 
@@ -85,3 +86,17 @@ async def test_positions_follow_a_log_that_goes_on_with_other_things(
         await log.runs(queued("b"))
         await caught_up(nats_url, database_url)
     assert await database.fetchval("SELECT count(*) FROM waterclock.job_runs") == 2
+
+
+async def test_a_log_that_comes_back_shorter_is_noticed_at_once(
+    nats_server: Server, database_url: str, database: asyncpg.Connection
+) -> None:
+    with pytest.raises(LogWentBack):
+        async with projecting(nats_server.url, database_url) as projector:
+            async with Log.open(nats_server.url) as log:
+                await log.runs(queued())
+            await caught_up(nats_server.url, database_url)
+            await database.execute("UPDATE waterclock.projection_state SET stream_last_sequence = 1002")
+            await asyncio.to_thread(nats_server.kill)
+            await asyncio.to_thread(nats_server.start)
+            await asyncio.wait_for(asyncio.shield(projector), 20)

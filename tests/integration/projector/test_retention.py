@@ -140,7 +140,7 @@ async def test_weeks_are_made_ahead(database: asyncpg.Connection, writer: asyncp
 async def test_a_week_that_is_being_read_is_dropped_later(
     database: asyncpg.Connection, writer: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waterclock.projector.retention._LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("waterclock.projector.partitions._LOCK_TIMEOUT", "100ms")
     await forget(writer, T0)
     name = partition_name("job_runs", week_of(T0))
     async with database.transaction():

@@ -230,8 +230,12 @@ SELECT DISTINCT format('%I.%I', n.nspname, v.relname) AS name
   JOIN pg_namespace n ON n.oid = v.relnamespace
   JOIN pg_class t ON t.oid = d.refobjid AND d.refclassid = 'pg_class'::regclass
   JOIN pg_namespace m ON m.oid = t.relnamespace
- WHERE m.nspname = 'waterclock' AND n.nspname NOT IN ('waterclock', 'waterclock_next', 'waterclock_old')
+ WHERE m.nspname = 'waterclock' AND n.nspname <> 'waterclock'
  ORDER BY 1;
+
+-- name: leftovers
+-- Schemas that rebuilds have made and not dropped.
+SELECT nspname AS name FROM pg_namespace WHERE nspname = $1::text OR starts_with(nspname, $2::text);
 
 -- name: secondary_indexes
 -- Indexes of a schema that are only there to find things faster.
