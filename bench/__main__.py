@@ -23,31 +23,36 @@ from bench.scenarios import SCENARIOS
 def main() -> int:
     arguments = _arguments()
     plan = Plan(quick=arguments.quick, full=arguments.full, smoke=arguments.smoke, rate=arguments.rate)
-    chosen = _chosen(arguments)
-    results = Results.stored() if arguments.only or arguments.report_only else Results()
-    failed = [] if arguments.report_only else asyncio.run(_measure(chosen, plan, results))
-    if not arguments.smoke:
-        results.store()
-        write_report(results)
-    for name in failed:
+    chosen = {} if arguments.report_only else _chosen(arguments)
+    results = Results.stored()
+    run = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    failed = set(chosen)
+    try:
+        failed = asyncio.run(_measure(chosen, plan, results, run))
+    finally:
+        if not arguments.smoke:
+            if not arguments.only and not arguments.report_only:
+                results.only_of(run, but=failed)
+            results.store()
+            write_report(results)
+    for name in sorted(failed):
         print(f"{name} failed", file=sys.stderr)
     return 1 if failed else 0
 
 
-async def _measure(chosen: dict[str, Scenario], plan: Plan, results: Results) -> list[str]:
-    """One after the other; one that fails does not keep the others from running."""
+async def _measure(chosen: dict[str, Scenario], plan: Plan, results: Results, run: str) -> set[str]:
+    """One after the other; one that fails does not keep the others from running. Which did."""
     task = asyncio.current_task()
     assert task is not None
     # Stopped from outside, it still stops what it started.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    began = datetime.now(UTC)
     common = {
         "machine": machine(),
         "versions": versions(),
         "command": shlex.join(["python", "-m", "bench", *sys.argv[1:]]),
-        "run": began.strftime("%Y%m%dT%H%M%SZ"),
+        "run": run,
     }
-    failed = []
+    failed = set()
     for name, scenario in chosen.items():
         started = time.monotonic()
         try:
@@ -60,7 +65,7 @@ async def _measure(chosen: dict[str, Scenario], plan: Plan, results: Results) ->
                     results.add(stamped)
         except Exception:
             traceback.print_exc()
-            failed.append(name)
+            failed.add(name)
         print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     return failed
 

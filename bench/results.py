@@ -1,5 +1,6 @@
 """The results a report is made of, kept beside it."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,14 @@ class Results:
 
     def add(self, result: Result) -> None:
         self._found[result.name] = result
+
+    def only_of(self, run: str, *, but: Collection[str]) -> None:
+        """Drop what is of other runs; but of scenarios that failed in this one, what there was before is kept."""
+        self._found = {
+            name: result
+            for name, result in self._found.items()
+            if result.run == run or result.scenario in but or name in but
+        }
 
     def get(self, name: str) -> Result | None:
         return self._found.get(name)

@@ -131,6 +131,13 @@ def test_results_are_kept_and_newer_ones_take_their_place(tmp_path: Path) -> Non
     assert again.number("submit/nats_bulk", "rate") == 2
 
 
+def test_a_whole_run_replaces_the_one_before_but_for_what_failed_in_it() -> None:
+    old = [Result(name=name, figures={}, run="1") for name in ("gone", "stored/1", "peer/a", "peer/b")]
+    found = results(*old, Result(name="rebuild", figures={}, run="2"))
+    found.only_of("2", but={"stored", "peer/a"})
+    assert [result.name for result in found.all] == ["stored/1", "peer/a", "rebuild"]
+
+
 def test_every_picture_is_drawn_twice(tmp_path: Path) -> None:
     stored = [
         Result(
