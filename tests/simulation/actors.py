@@ -36,7 +36,7 @@ from waterclock.proto.events import (
     RunSucceeded,
     SkipRequested,
 )
-from waterclock.proto.spec import CatchUp, JobSpec, Schedule
+from waterclock.proto.spec import CatchUp, JobSpec, Schedule, ScheduleType
 from waterclock.proto.work import ClaimRequest
 
 SECOND = 1_000_000
@@ -140,7 +140,7 @@ class User:
 
     def _spec(self) -> JobSpec:
         rng = self.world.rng
-        kind = rng.choice(["IMMEDIATE", "FUTURE", "CRON", "CRON", "INTERVAL", "INTERVAL"])
+        kind: ScheduleType = rng.choice(["IMMEDIATE", "FUTURE", "CRON", "CRON", "INTERVAL", "INTERVAL"])
         now = datetime_of(self.world.now)
         schedule = Schedule(
             schedule_type=kind,

@@ -149,6 +149,7 @@ def rows_of(world: World) -> Rows:
 def meddle(world: World) -> None:
     """Run a wave again from a node, or say how a node ended."""
     rows = rows_of(world)
+    world.now += 1
     waves = [run_id for run_id, run in rows.runs.items() if run.opened and run.opened.kind == "wave"]
     if not waves:
         return

@@ -90,7 +90,6 @@ class World:
             self._read(owner, everything)
             owner.tick(self.now)
             self._carry_out(owner, owner.take_pass())
-            self._maybe_snapshot(owner)
         except Crash:
             self.crashes += 1
             self.owner = None
@@ -121,6 +120,7 @@ class World:
             else:
                 owner.observe_frame(frame, sequence)
             self.runs_read = sequence
+        self._maybe_snapshot(owner)
         owner.settle(self.now)
         if everything or self.now - self.jobs_read_at > LAG:
             end, self.jobs_read_at = len(self.jobs), self.now
@@ -202,7 +202,7 @@ class World:
             self._purge(owner.state.cursor.time - MINUTE)
 
     def _maybe_snapshot(self, owner: Owner) -> None:
-        if self.rng.random() < 0.05:
+        if self.rng.random() < 0.05 and owner.is_caught_up:
             data = msgspec.json.encode(owner.state)
             self.snapshot = (data, self.runs_read, self.own_through, self.writer)
 

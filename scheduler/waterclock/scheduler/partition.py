@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 from waterclock.core.domain.partition.index import HORIZON, MINUTE
 from waterclock.core.domain.partition.ledger import Lacking, Pass
-from waterclock.core.domain.partition.owner import Owner
+from waterclock.core.domain.partition.owner import Diverged, Owner
 from waterclock.core.domain.partition.post import Letter
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.workflow.errors import Unusable
@@ -49,6 +49,7 @@ _BUSY_INTERVAL = 0.02
 _BUSY = 3
 _STORE_PAUSE = 2_000_000
 """How long until a store that is away is asked again, in microseconds."""
+_LAST_FRAMES = 0.5
 _SNAPSHOT_SECONDS = 30.0
 _SNAPSHOT_EVENTS = 20_000
 
@@ -142,7 +143,7 @@ class Partition:
             while not self._stopping:
                 await self._step(owner)
                 await self._wait(owner)
-        await self._snapshot(owner)
+            await self._last_snapshot(owner)
 
     # -- the loop ---------------------------------------------------------------------------------------
 
@@ -170,7 +171,11 @@ class Partition:
         began = time.monotonic()
         now = self._ports.clock.now_us()
         await self._load(owner, now)
-        self._read(owner, now)
+        self._read_runs(owner)
+        if self._snapshot_is_due:
+            await self._snapshot(owner)
+        owner.settle(now)
+        self._read_jobs(owner, now)
         claims = await self._claims.decide(owner, now)
         owner.tick(now)
         decided = owner.take_pass()
@@ -180,7 +185,7 @@ class Partition:
         self._ports.tally.passed(time.monotonic() - began)
         await self._maintain(owner)
 
-    def _read(self, owner: Owner, now: int) -> None:
+    def _read_runs(self, owner: Owner) -> None:
         runs, self._runs[:] = self._runs[:], []
         for delivery in runs:
             if delivery.data.startswith(self._mark):
@@ -188,7 +193,8 @@ class Partition:
             else:
                 owner.observe_frame(decode_frame(delivery.data), delivery.sequence)
             self._consumed = delivery.sequence
-        owner.settle(now)
+
+    def _read_jobs(self, owner: Owner, now: int) -> None:
         taken = events = 0
         while taken < len(self._jobs) and events < _PASS_DEFINITIONS:
             delivery = self._jobs[taken]
@@ -310,11 +316,6 @@ class Partition:
             runs = owner.state.runs
             await self._publish_again([runs[run_id] for run_id in chunk if run_id in runs])
             self._wake.set()
-        if self._since_snapshot and (
-            self._since_snapshot >= _SNAPSHOT_EVENTS
-            or time.monotonic() - self._snapshot_at > _SNAPSHOT_SECONDS
-        ):
-            await self._snapshot(owner)
 
     async def _publish_again(self, runs: list[Run]) -> None:
         """Work that may be lost. What the queue still holds it refuses to take twice."""
@@ -339,7 +340,30 @@ class Partition:
         except Unusable:
             return None
 
+    async def _last_snapshot(self, owner: Owner) -> None:
+        """Whoever comes next then has little to replay. Waits a moment for own frames to come back."""
+        try:
+            async with asyncio.timeout(_LAST_FRAMES):
+                while not owner.is_caught_up:
+                    self._wake.clear()
+                    self._read_runs(owner)
+                    if not owner.is_caught_up:
+                        await self._wake.wait()
+        except (TimeoutError, Diverged):
+            return
+        await self._snapshot(owner)
+
+    @property
+    def _snapshot_is_due(self) -> bool:
+        return self._since_snapshot > 0 and (
+            self._since_snapshot >= _SNAPSHOT_EVENTS
+            or time.monotonic() - self._snapshot_at > _SNAPSHOT_SECONDS
+        )
+
     async def _snapshot(self, owner: Owner) -> None:
+        """Not while own frames are on their way back: an outcome may stand before them that contradicts them."""
+        if not owner.is_caught_up:
+            return
         self._since_snapshot = 0
         self._snapshot_at = time.monotonic()
         await self._snapshots.write(

@@ -99,6 +99,9 @@ class Owner:
             self._release(job_id, now)
         self._backfills.advance_all(now)
         self._dependents.advance_all(now)
+        for run_id in list(self.state.orphans):
+            self._ledger.open.withdrawn.append(run_id)
+            self._emit(RunCancelled(run_id=run_id, at=now, reason="its node was marked by hand"), now)
         suspects = [run_id for _, run_ids in self.state.unpublished for run_id in run_ids]
         self.state.unpublished.clear()
         runs = self.state.runs
@@ -133,6 +136,12 @@ class Owner:
                 if self._wrote.get(run_id) == written:
                     del self._wrote[run_id]
                     self._ledger.confirm(run_id)
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether all that is decided is in the log, and all that stands before it there has been read. Only then is
+        the state one that a replay would reach, and fit for a snapshot."""
+        return not self._unread and not self._ledger.open
 
     def observe_frame(self, frame: Frame, sequence: int) -> None:
         """An executor or the api wrote to the partition's log.

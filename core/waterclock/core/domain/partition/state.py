@@ -133,6 +133,8 @@ class PartitionState(Struct, kw_only=True):
     backfills: dict[str, Backfill] = field(default_factory=dict)
     waves: dict[str, Wave] = field(default_factory=dict)
     expansions: dict[str, Expansion] = field(default_factory=dict)
+    orphans: dict[str, None] = field(default_factory=dict)
+    """Members that were queued by an owner who had not read that their node was marked by hand."""
     epochs: dict[str, int] = field(default_factory=dict)
     """The number of each workflow's newest wave."""
     dependencies: dict[str, Dependencies] = field(default_factory=dict)
@@ -233,11 +235,14 @@ def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
                 parts.node_marked(state.waves[event.parent], event.run_id, event.succeeded, event.output)
             return None
         case RunCancelled():
+            state.orphans.pop(event.run_id, None)
             if event.parent in state.waves:
                 parts.node_ended(state.waves[event.parent], event.run_id, "CANCELLED", None)
             return None
         case RunQueued() | RunWaiting() | RunOpened():
             if _is_void(state, event):
+                if event.trigger == "fan_out":
+                    state.orphans[event.run_id] = None
                 return None
             run = Run(
                 run_id=event.run_id,
@@ -344,7 +349,7 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             run.parameters = event.parameters
             _number(state, run, event.epoch)
             if event.kind == "wave":
-                state.waves.setdefault(run.run_id, Wave())
+                state.waves.setdefault(run.run_id, Wave()).to_clear = False
             else:
                 state.expansions[run.run_id] = Expansion(total=event.total)
             if event.fire is not None:
