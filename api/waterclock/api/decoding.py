@@ -17,7 +17,7 @@ _NAMED = re.compile(r"^Object (?P<what>missing required|contains unknown) field 
 def decode(data: bytes, kind: type[Q]) -> Q:
     """A JSON document as a struct; an empty body is an empty object."""
     try:
-        return msgspec.json.decode(data or b"{}", type=kind)
+        return _without_nul(msgspec.json.decode(data or b"{}", type=kind))
     except (ValueError, RecursionError) as error:
         refuse(error)
 
@@ -25,9 +25,20 @@ def decode(data: bytes, kind: type[Q]) -> Q:
 def convert(fields: Mapping[str, Any], kind: type[Q], *, text: bool) -> Q:
     """A struct from fields; `text` where numbers and booleans come as strings, as in a query."""
     try:
-        return msgspec.convert(dict(fields), kind, strict=not text)
+        return _without_nul(msgspec.convert(dict(fields), kind, strict=not text))
     except (ValueError, RecursionError) as error:
         refuse(error)
+
+
+def _without_nul(request: Q) -> Q:
+    """A NUL character is no part of anything we know, and the database does not take one."""
+    if isinstance(request, msgspec.Struct):
+        for name in request.__struct_fields__:
+            value = getattr(request, name)
+            for text in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(text, str) and "\0" in text:
+                    raise Invalid.field(name, "contains a NUL character")
+    return request
 
 
 def refuse(error: Exception) -> NoReturn:

@@ -7,6 +7,8 @@ from typing import Any
 
 import asyncpg
 
+from waterclock.api.errors import Invalid
+
 CONNECT_SECONDS = 2.0
 QUERY_SECONDS = 10.0
 _AWAY = (
@@ -63,6 +65,8 @@ class Pool:
         try:
             async with asyncio.timeout(CONNECT_SECONDS + QUERY_SECONDS), self._pool.acquire() as connection:
                 return await connection.fetch(query, *arguments)
+        except asyncpg.DataError as error:
+            raise Invalid.field("", f"no value for a query: {error}") from error
         except _AWAY as error:
             raise ReadModelsAway(f"{type(error).__name__}: {error}") from error
 
