@@ -19,7 +19,7 @@ from waterclock.core.domain.workflow.standing import outcomes, to_run_again
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods, names, queries, spec
 from waterclock.proto.answers import ENDED, MapProgress, NodeRun, Page, Run, RunState, WorkflowRun
-from waterclock.proto.events import NodeMarked, NodeStands, RerunRequested, RunEvent
+from waterclock.proto.events import NodeCleared, NodeMarked, NodeStands, RerunRequested, RunEvent
 
 
 @handles(methods.WORKFLOWS_RUNS)
@@ -76,6 +76,7 @@ async def mark(app: Application, request: queries.MarkNode, caller: Caller) -> W
     before: list[RunEvent] = []
     if run.status in ENDED:
         before.append(await _again(app, run, (request.node,), caller, request.note))
+        before.append(NodeCleared(run_id=marked.run_id, at=marked.at, parent=run.run_id))
     else:
         node = (await waves.nodes(app.pool, run.run_id)).get(request.node)
         if node is not None and node.status in ENDED:

@@ -285,7 +285,7 @@ class Ledger:
     def _open(self, event: RunOpened) -> None:
         wave = self.state.waves.get(event.run_id)
         if wave is not None and wave.to_clear:
-            for node in wave.attempts:
+            for node in (node for node in wave.attempts if node not in wave.nodes):
                 self.emit(
                     NodeCleared(
                         run_id=node_run(event.run_id, node),
