@@ -357,6 +357,8 @@ async def test_the_fleet_is_shown(shell: Shell) -> None:
         ended = await shell(command)
         assert ended.code == 0, ended.err
         assert json.loads((await shell(command, "--json")).out)["items"]
+    screen = await shell("top", "--once")
+    assert (screen.code, "executors" in screen.out) == (0, True), screen.err
     status = await shell("status")
     assert len(status.out.splitlines()) == 5
 

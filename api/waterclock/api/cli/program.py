@@ -47,6 +47,7 @@ COMMANDS = {
     "queues": "operate",
     "partitions": "operate",
     "status": "operate",
+    "top": "top",
     "scheduler": "serve",
     "executor": "serve",
     "projector": "serve",

@@ -1,0 +1,69 @@
+"""With the read models away jobs are accepted and shown; with the log away callers hear it, and nothing is half done."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from servers.server import Server
+
+from .conftest import Served, serving, settings_for
+
+NOWHERE = "postgresql://nobody:nothing@127.0.0.1:1/none"
+
+
+async def test_without_postgres_jobs_are_accepted_and_shown(nats_url: str, tmp_path: Path) -> None:
+    async with serving(settings_for(tmp_path, nats_url, NOWHERE)) as served:
+        created = await served.http.post(
+            "/v1/jobs", json={"name": "x", "command": "true", "schedule": "@daily"}
+        )
+        assert created.status_code == 201
+        job = await served.http.get(created.headers["location"])
+        assert (job.status_code, job.json()["last_run"]) == (200, None)
+        assert job.json()["next_run_at"] is not None
+        status = await served.http.get(f"{created.headers['location']}/status")
+        assert (status.status_code, status.json()["latest_run"]) == (200, None)
+        assert (await served.http.patch(created.headers["location"], json={"priority": 4})).status_code == 200
+        assert (await served.http.post(f"{created.headers['location']}/pause")).json()["status"] == "PAUSED"
+        for path in ("/v1/jobs", f"{created.headers['location']}/runs", "/v1/dead-letters", "/v1/runs/x@y"):
+            away = await served.http.get(path)
+            assert away.status_code == 503, path
+            assert int(away.headers["retry-after"]) >= 1
+            assert away.headers["content-type"] == "application/problem+json"
+        assert (await served.http.get("/readyz")).status_code == 200
+
+
+async def test_without_the_log_nothing_is_accepted_and_it_recovers(
+    nats_server: Server, tmp_path: Path
+) -> None:
+    async with serving(settings_for(tmp_path, nats_server.url, None)) as served:
+        body = {"name": "x", "command": "true", "schedule": "@daily", "idempotency_key": "through the outage"}
+        await asyncio.to_thread(nats_server.kill)
+        refused = await served.http.post("/v1/jobs", json=body)
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) >= 1
+        assert (await served.http.get("/readyz")).status_code == 503
+        assert (await served.http.get("/healthz")).status_code == 200
+        batch = await served.http.post("/v1/jobs:batch", content=json.dumps(body))
+        assert batch.status_code == 503 or json.loads(batch.text)["status"] == 503
+        await asyncio.to_thread(nats_server.start)
+        accepted = await _accepted(served, body)
+        again = await served.http.post("/v1/jobs", json=body)
+        assert (again.status_code, again.json()["job_id"]) == (200, accepted)
+
+
+async def test_a_client_call_survives_a_restart_of_the_log(nats_server: Server, tmp_path: Path) -> None:
+    async with serving(settings_for(tmp_path, nats_server.url, None)) as served:
+        await asyncio.to_thread(nats_server.kill)
+        creating = asyncio.create_task(served.client.jobs.create(name="x", command="true", cron="@daily"))
+        await asyncio.to_thread(nats_server.start)
+        created = await creating
+        assert (await served.client.jobs.get(created.job_id)).name == "x"
+
+
+async def _accepted(served: Served, body: dict[str, str]) -> str:
+    async with asyncio.timeout(20):
+        while True:
+            answer = await served.http.post("/v1/jobs", json=body)
+            if answer.status_code in (200, 201):
+                return str(answer.json()["job_id"])
+            assert answer.status_code == 503
