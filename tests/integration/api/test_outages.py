@@ -1,4 +1,4 @@
-"""With the read models away jobs are accepted and shown; with the log away callers hear it, and nothing is half done."""
+"""Without read models jobs are accepted and shown; without the log callers hear it, and nothing is half done."""
 
 import asyncio
 import json
