@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from projecting.story import EVERY_MINUTE, MINUTE, SECOND, T0, spec
 from waterclock.core.domain.ids import run_id
@@ -30,6 +31,7 @@ from waterclock.proto.events import (
     RunTimedOut,
     RunWaiting,
     ScheduleEnded,
+    Trigger,
 )
 from waterclock.proto.spec import Handler, Schedule
 
@@ -85,9 +87,15 @@ class Scenario:
         return JobCreated(job_id=job_id, spec=definition, at=self._now, created_at=self._now)
 
     def _edit(self, birth: JobCreated) -> JobEvent:
-        base = {"job_id": birth.job_id, "spec": birth.spec, "at": self._now, "created_at": birth.created_at}
-        kind = self._random.choice([JobUpdated, JobPaused, JobResumed, JobCancelled])
-        return kind(**base, note=self._random.choice(["", "by hand"]))
+        base: dict[str, Any] = {
+            "job_id": birth.job_id,
+            "spec": birth.spec,
+            "at": self._now,
+            "created_at": birth.created_at,
+        }
+        kinds: list[type[JobUpdated | JobPaused | JobResumed | JobCancelled]]
+        kinds = [JobUpdated, JobPaused, JobResumed, JobCancelled]
+        return self._random.choice(kinds)(**base, note=self._random.choice(["", "by hand"]))
 
     def _run(self, job_id: str) -> Iterator[RunEvent]:
         """The events of one run, one at a time, each at the moment it is asked for."""
@@ -96,7 +104,7 @@ class Scenario:
         scheduled = T0 + self._fires * MINUTE
         name = run_id(job_id, scheduled)
         kind = draw()
-        fire = {"version": 1, "scheduled": scheduled, "due": scheduled + SECOND}
+        fire: dict[str, Any] = {"version": 1, "scheduled": scheduled, "due": scheduled + SECOND}
         if kind < 0.05:
             yield RunSkipped(run_id=name, at=self._now, **fire, reason="overlap", because_of="x")
             return
@@ -116,7 +124,7 @@ class Scenario:
                 run_id=job_id, at=self._now, version=self._random.randrange(1, 40), reason="end"
             )
             return
-        trigger = "schedule"
+        trigger: Trigger = "schedule"
         if kind < 0.25:
             name, trigger = f"{job_id}@now-{self._fires}", "now"
             yield RunRequested(run_id=name, at=self._now, version=1, actor="alice")
@@ -139,7 +147,12 @@ class Scenario:
             begun = self._now
             if draw() < 0.5:
                 yield RunStarted(run_id=name, at=begun, attempt=attempt, executor_id=executor)
-            outcome = {"run_id": name, "attempt": attempt, "executor_id": executor, "started": begun}
+            outcome: dict[str, Any] = {
+                "run_id": name,
+                "attempt": attempt,
+                "executor_id": executor,
+                "started": begun,
+            }
             fate = draw()
             if fate < 0.5:
                 yield RunSucceeded(

@@ -34,6 +34,8 @@ from waterclock.projector.store import Store
 from waterclock.projector.switch import NEXT, RebuildRefused, drop_leftovers, refuse_views_outside, switch
 from waterclock.proto import names
 
+__all__ = ["RebuildProgress", "RebuildRefused", "RebuildResult", "rebuild"]
+
 Stage = Literal["definitions", "history", "runs", "indexes", "switch"]
 
 _EVENTS = 20_000

@@ -91,7 +91,7 @@ async def test_positions_follow_a_log_that_goes_on_with_other_things(
 async def test_a_log_that_comes_back_shorter_is_noticed_at_once(
     nats_server: Server, database_url: str, database: asyncpg.Connection
 ) -> None:
-    with pytest.raises(LogWentBack):
+    async def come_back_shorter() -> None:
         async with projecting(nats_server.url, database_url) as projector:
             async with Log.open(nats_server.url) as log:
                 await log.runs(queued())
@@ -100,3 +100,6 @@ async def test_a_log_that_comes_back_shorter_is_noticed_at_once(
             await asyncio.to_thread(nats_server.kill)
             await asyncio.to_thread(nats_server.start)
             await asyncio.wait_for(asyncio.shield(projector), 20)
+
+    with pytest.raises(LogWentBack):
+        await come_back_shorter()

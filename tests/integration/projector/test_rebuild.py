@@ -1,5 +1,7 @@
 """A rebuild leaves the same content, and keeps what the log no longer tells."""
 
+import asyncio
+
 import asyncpg
 import pytest
 
@@ -54,8 +56,6 @@ async def test_a_rebuild_goes_on_while_the_projector_folds(
     await log.tell(steps[:200])
     async with projecting(nats_url, database_url):
         await caught_up(nats_url, database_url)
-        import asyncio
-
         telling = asyncio.create_task(log.tell(steps[200:]))
         await rebuilt(nats_url, database_url)
         await telling
@@ -109,8 +109,8 @@ async def test_a_rebuild_moves_to_a_log_that_was_replaced(
         await anew.jobs(created("new"))
         await anew.runs(new)
         await rebuilt(nats_url, database_url)
-        runs = dict(await database.fetch("SELECT run_id, first_sequence FROM waterclock.job_runs"))
-        assert runs == {old.run_id: 0, new.run_id: 1}
+        rows = await database.fetch("SELECT run_id, first_sequence FROM waterclock.job_runs")
+        assert {row["run_id"]: row["first_sequence"] for row in rows} == {old.run_id: 0, new.run_id: 1}
         await anew.runs(succeeded(new))
         await projected(nats_url, database_url)
     assert await database.fetchval("SELECT count(*) FROM waterclock.job_runs WHERE status = 'SUCCESS'") == 2

@@ -35,6 +35,7 @@ from waterclock.proto.events import (
     RunTimedOut,
     RunWaiting,
     ScheduleEnded,
+    Trigger,
 )
 from waterclock.proto.spec import Schedule
 
@@ -65,14 +66,14 @@ def run_events(draw: st.DrawFn) -> RunEvent:
         )
     )
     base: dict[str, Any] = {"run_id": run_id(job, scheduled), "at": draw(instants)}
-    outcome = {
+    outcome: dict[str, Any] = {
         "attempt": draw(attempts),
         "executor_id": draw(st.sampled_from(EXECUTORS)),
         "started": draw(instants),
     }
-    decided = {"version": draw(st.integers(1, 4)), "scheduled": scheduled, "due": scheduled}
+    decided: dict[str, Any] = {"version": draw(st.integers(1, 4)), "scheduled": scheduled, "due": scheduled}
     if kind is RunQueued:
-        trigger = draw(st.sampled_from(["schedule", "now"]))
+        trigger: Trigger = draw(st.sampled_from(["schedule", "now"]))
         return RunQueued(**base, **decided, attempt=draw(attempts), trigger=trigger)
     if kind is RunWaiting or kind is RunSkipped:
         return kind(**base, **decided, reason="because")
@@ -83,8 +84,7 @@ def run_events(draw: st.DrawFn) -> RunEvent:
     if kind is RunRequested:
         return RunRequested(**base, version=1, actor="alice")
     if kind is RunStarted or kind is OutcomeRejected:
-        extra = {"fencing_token": 7}
-        return kind(**base, attempt=outcome["attempt"], executor_id=outcome["executor_id"], **extra)
+        return kind(**base, attempt=outcome["attempt"], executor_id=outcome["executor_id"], fencing_token=7)
     if kind is RunSucceeded or kind is RunReturned:
         return kind(**base, **outcome, output=draw(st.sampled_from([None, {"n": 1}])))
     if kind is RunFailed or kind is RunTimedOut:
@@ -110,7 +110,7 @@ def job_events(draw: st.DrawFn) -> JobEvent:
     job = draw(st.sampled_from(sorted(JOBS)))
     kind = draw(st.sampled_from([JobUpdated, JobPaused, JobResumed, JobCancelled]))
     labels = {"edition": str(draw(st.integers(0, 3)))}
-    base = {
+    base: dict[str, Any] = {
         "job_id": job,
         "spec": spec(schedule=JOBS[job], labels=labels),
         "at": draw(instants),
@@ -120,7 +120,7 @@ def job_events(draw: st.DrawFn) -> JobEvent:
         return JobUpdated(**base, paused_at=draw(maybe_later))
     if kind is JobResumed:
         return JobResumed(**base, missed_since=draw(maybe_later))
-    return kind(**base)
+    return JobPaused(**base) if kind is JobPaused else JobCancelled(**base)
 
 
 births = tuple(

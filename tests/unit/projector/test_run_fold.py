@@ -227,7 +227,7 @@ def test_a_run_cancelled_between_attempts_shows_no_attempt_twice() -> None:
 
 def test_nothing_comes_back_behind_the_end() -> None:
     q = queued()
-    late = [
+    late: list[RunEvent] = [
         q,
         started(q),
         failed(q),
