@@ -4,6 +4,7 @@ import asyncio
 import random
 
 import asyncpg
+import pytest
 
 from projecting.log import Log
 from projecting.process import ProjectorProcess
@@ -41,8 +42,16 @@ async def test_killed_at_random_while_runs_flow(log: Log, nats_url: str, postgre
     await assert_as_rebuilt(nats_url, postgres_server.url)
 
 
+async def paused(caplog: pytest.LogCaptureFixture) -> None:
+    async def said() -> bool:
+        """the projector says that it pauses"""
+        return "folding pauses" in caplog.messages
+
+    await eventually(said)
+
+
 async def test_postgres_away_for_a_while_is_waited_for(
-    log: Log, nats_url: str, postgres_server: Server
+    log: Log, nats_url: str, postgres_server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = queued("first"), queued("second")
     async with projecting(nats_url, postgres_server.url) as projector:
@@ -50,7 +59,7 @@ async def test_postgres_away_for_a_while_is_waited_for(
         await caught_up(nats_url, postgres_server.url)
         await asyncio.to_thread(postgres_server.kill)
         await log.runs(second, succeeded(second))
-        await asyncio.sleep(1.0)
+        await paused(caplog)
         assert not projector.done()
         await asyncio.to_thread(postgres_server.start)
         await caught_up(nats_url, postgres_server.url)
@@ -58,12 +67,12 @@ async def test_postgres_away_for_a_while_is_waited_for(
 
 
 async def test_a_projector_may_start_before_postgres(
-    log: Log, nats_url: str, postgres_server: Server
+    log: Log, nats_url: str, postgres_server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     await log.jobs(created())
     await asyncio.to_thread(postgres_server.stop)
     async with projecting(nats_url, postgres_server.url) as projector:
-        await asyncio.sleep(0.5)
+        await paused(caplog)
         assert not projector.done()
         await asyncio.to_thread(postgres_server.start)
         await caught_up(nats_url, postgres_server.url)

@@ -1,0 +1,80 @@
+"""What the feed hands out, and what it leaves on the server."""
+
+from projecting.log import PARTITIONS, Log
+from projecting.service import eventually
+from projecting.story import MINUTE, T0, created, queued
+from waterclock.projector.feed import Feed
+from waterclock.projector.positions import STREAMS, Positions
+from waterclock.projector.tap import _AHEAD, _ON_THE_WAY
+from waterclock.proto.events import Cursor, Frame
+from waterclock.proto.names import partition_of
+
+
+def from_the_beginning(*partitions: int) -> Positions:
+    return Positions({(stream, partition): 0 for stream in STREAMS for partition in partitions})
+
+
+async def test_nothing_piles_up_while_nobody_takes(log: Log) -> None:
+    """As while Postgres is away: the rest stays in the log."""
+    size = 500
+    frames = _AHEAD // size + 2 * _ON_THE_WAY
+    events = tuple(queued("job", T0 + number * MINUTE) for number in range(size))
+    partition = partition_of("job", PARTITIONS)
+    for _ in range(frames):
+        await log.frame(partition, Frame(writer="w", events=events))
+    async with Feed.open(log.connection, from_the_beginning(partition)) as feed:
+
+        async def full() -> bool:
+            """the feed has read as far ahead as it may"""
+            return feed.waiting >= _AHEAD
+
+        await eventually(full)
+        assert feed.waiting <= _AHEAD + _ON_THE_WAY * size
+        assert feed.waiting < frames * size
+        taken = 0
+        while taken < frames * size:
+            assert await feed.some(5.0)
+            taken += feed.take(10_000).events
+        assert taken == frames * size
+
+
+async def test_runs_come_with_the_definitions_that_their_writer_had_seen(log: Log) -> None:
+    partition = partition_of("job", PARTITIONS)
+    version = await log.jobs(created("job"))
+    await log.frame(
+        partition, Frame(writer="w", events=(queued("job"),), cursor=Cursor(jobs=version + 1, time=0))
+    )
+    async with Feed.open(log.connection, from_the_beginning(partition)) as feed:
+        assert await feed.some(5.0)
+        first = feed.take(100)
+        assert (len(first.jobs), len(first.runs)) == (1, 0)
+        await log.jobs(created("job", name="edited"))
+        assert await feed.some(5.0)
+        second = feed.take(100)
+        assert (len(second.jobs), len(second.runs)) == (1, 1)
+
+
+async def test_a_definition_that_has_left_the_log_is_not_waited_for(log: Log) -> None:
+    partition = partition_of("job", PARTITIONS)
+    version = await log.jobs(created("job"))
+    await log.connection.api("STREAM.PURGE.JOBS", {"filter": "wc.jobs.*.job"})
+    await log.frame(
+        partition, Frame(writer="w", events=(queued("job"),), cursor=Cursor(jobs=version, time=0))
+    )
+    async with Feed.open(log.connection, from_the_beginning(partition)) as feed:
+        assert await feed.some(5.0)
+        assert len(feed.take(100).runs) == 1
+
+
+async def test_what_a_partition_has_folded_is_not_handed_out_again(log: Log) -> None:
+    here, there = 0, 1
+    first = await log.frame(here, Frame(writer="w", events=(queued("a"),)))
+    second = await log.frame(there, Frame(writer="w", events=(queued("b"),)))
+    third = await log.frame(here, Frame(writer="w", events=(queued("c"),)))
+    positions = Positions({("JOBS", here): 0, ("JOBS", there): 0, ("RUNS", here): first, ("RUNS", there): 0})
+    async with Feed.open(log.connection, positions) as feed:
+        taken: list[int] = []
+        while len(taken) < 2:
+            assert await feed.some(5.0)
+            taken += [message.sequence for message in feed.take(100).runs]
+        assert taken == [second, third]
