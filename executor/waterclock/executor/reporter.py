@@ -10,6 +10,7 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.executor.classify import OutcomeEvent
 from waterclock.executor.running import InHand, Key, Running
 from waterclock.executor.tally import Tally
+from waterclock.executor.tracing import tracer
 from waterclock.proto import names
 from waterclock.proto.events import OutcomeRejected, RunStarted
 
@@ -25,6 +26,7 @@ class Reporter:
     ) -> None:
         self._frames = frames
         self._tally = tally
+        self._trace = tracer()
         self._in_hand = in_hand
         self._executor_id = executor_id
         self._partitions = partitions
@@ -48,6 +50,8 @@ class Reporter:
         """`let_go` is called when the log has acknowledged the outcome; None: the work is somebody else's by now."""
         self._silent.pop(running.key, None)
         self._tally.ended(running.item, event, running.pulled)
+        if self._trace is not None:
+            self._trace(running.item, event, running.pulled)
         acknowledged = self._frames.append(self.partition_of(event.run_id), event)
         acknowledged.add_done_callback(partial(self._acknowledged, running, let_go))
 
