@@ -218,6 +218,8 @@ async def test_ids_may_be_shortened_if_one_is_meant(shell: Shell) -> None:
     both = await shell("job", "shorten-")
     assert both.code == 3
     assert "several" in both.err
+    named = await shell("submit", "only one has this name", "--cron", "@yearly", "--", "true")
+    assert (await shell("job", "only one has this name", "--json")).json["job_id"] == named.out.strip()
     assert (await shell("pause", "shorten-t", "--note", "why not")).out.startswith("shorten-two paused")
 
 
@@ -231,7 +233,7 @@ async def test_a_job_is_managed(shell: Shell) -> None:
     assert (await shell("resume", "managed", "--json")).json["status"] == "SCHEDULED"
     ran = await shell("run-now", "managed", "--wait", "--json")
     assert (ran.code, ran.json["status"]) == (0, "SUCCESS")
-    listed = (await shell("runs", "managed", "--json")).json["items"]
+    listed = (await shell("runs", "managed", "--json")).json
     assert [run["run_id"] for run in listed] == [ran.json["run_id"]]
     assert "SUCCESS" in (await shell("run", ran.json["run_id"])).out
     assert (await shell("cancel", "managed", "--json")).json["status"] == "CANCELLED"
@@ -255,7 +257,7 @@ async def test_dead_letters_are_tried_again(shell: Shell) -> None:
 async def test_a_log_is_followed(shell: Shell) -> None:
     created = (await shell("submit", "slow", "--json", "--shell", "echo one; sleep 0.5; echo two")).json
     deadline = time.monotonic() + 10
-    while not (runs := (await shell("runs", created["job_id"], "--json")).json["items"]):
+    while not (runs := (await shell("runs", created["job_id"], "--json")).json):
         assert time.monotonic() < deadline
     assert (await shell("logs", "-f", runs[0]["run_id"])).out == "one\ntwo\n"
     assert (await shell("logs", runs[0]["run_id"])).out == "one\ntwo\n"

@@ -1,5 +1,6 @@
 """What the log says about a run or a job, in its order."""
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -14,7 +15,7 @@ from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.reader import last_message
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame
-from waterclock.proto.events import JobEvent, RunEvent, RunsMissed
+from waterclock.proto.events import Instant, JobEvent, RunEvent, RunsMissed
 
 Numbered = tuple[int, RunEvent]
 
@@ -22,7 +23,8 @@ _SKEW = timedelta(minutes=1)
 """How far the clocks of writers and of the log may be apart."""
 _AFTERMATH = 5000
 """How many sequences after its last change a run is still looked for: a rejected outcome changes nothing."""
-_CURSOR = b'"cursor":'
+_CURSOR = re.compile(rb'"cursor":\{"jobs":\d+,"time":(\d+)')
+"""Read from the bytes: most frames are not about what was asked for, and need not be decoded."""
 
 
 async def run_events(app: Application, run_id: str, after: int) -> list[Numbered]:
@@ -38,15 +40,15 @@ async def run_records(app: Application, run_id: str) -> list[Recorded]:
 
 
 async def job_records(
-    app: Application, job_id: str, since: datetime, until: datetime | None = None
+    app: Application, job_id: str, since: datetime, enough: Callable[[Instant, list[Recorded]], bool]
 ) -> list[Recorded]:
-    """The events of all runs of a job since a moment, and what is said of its schedule."""
+    """The events of a job's runs since a moment, and what is said of its schedule, until that is `enough`: asked with
+    how far the partition was decided, and what was found."""
     subject = names.runs_subject(app.partition_of(job_id))
     after = await sequence_before(app.connection, names.RUNS, subject, since - _SKEW)
-    last = None
-    if until is not None:
-        last = await sequence_before(app.connection, names.RUNS, subject, until + _SKEW)
-    return await _records(app, job_id, lambda event: names.job_of(event.run_id) == job_id, after, last)
+    return await _records(
+        app, job_id, lambda event: names.job_of(event.run_id) == job_id, after, enough=enough
+    )
 
 
 async def job_events(app: Application, job_id: str) -> list[tuple[int, JobEvent]]:
@@ -90,6 +92,7 @@ async def _records(
     wanted: Callable[[RunEvent], bool],
     after: int,
     last: int | None = None,
+    enough: Callable[[Instant, list[Recorded]], bool] | None = None,
 ) -> list[Recorded]:
     subject = names.runs_subject(app.partition_of(job_or_run_id))
     newest = await last_message(app.connection, names.RUNS, subject)
@@ -110,8 +113,10 @@ async def _records(
                     break
                 if root in delivery.data:
                     found += _of_frame(delivery.sequence, delivery.data, wanted, decided)
-                if _CURSOR in delivery.data:
+                if (cursor := _CURSOR.search(delivery.data)) is not None:
                     decided = delivery.data
+                    if enough is not None and enough(int(cursor[1]), found):
+                        return found
     return found
 
 

@@ -17,17 +17,18 @@ from waterclock.api.methods import jobs
 from waterclock.api.namespaces import namespace_of
 from waterclock.api.registry import handles, streams
 from waterclock.core.domain import why
-from waterclock.core.domain.instants import instant_of
+from waterclock.core.domain.instants import SECOND, instant_of
 from waterclock.core.domain.why import Recorded
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Audit, Change, Page, Why
+from waterclock.proto.events import Instant
 from waterclock.proto.queries import AuditQuery, RunRef, WhyQuery
 
-_BEFORE = timedelta(hours=1)
+_BEFORE = timedelta(minutes=10)
 """How far before a moment its history is read: enough for what led to it, as a rule."""
-_AFTER = timedelta(days=1)
-"""How long after a moment the log may still speak of it: runs end, and missed fires are found."""
+_AFTER = 60 * SECOND
+"""How far a partition must be decided beyond a moment for the log to have said all about it."""
 
 
 @handles(methods.RUNS_EVENTS)
@@ -55,12 +56,22 @@ async def why_job(app: Application, request: WhyQuery, caller: Caller) -> Why:
         raise Invalid.field("job_id", "required")
     await jobs.find(app, request.job_id, caller)
     at = request.at or datetime.now(UTC)
-    records = await job_records(app, request.job_id, at - _BEFORE, at + _AFTER)
     definitions = await job_events(app, request.job_id)
+    moment, now = instant_of(at), now_us()
+    jitter = max((event.spec.schedule.jitter_seconds for _, event in definitions), default=0)
+    said = moment + _AFTER + int(jitter * SECOND)
+
+    def enough(decided: Instant, records: list[Recorded]) -> bool:
+        """All is decided, and a run that there was has ended."""
+        if decided <= said:
+            return False
+        return why.of_moment(request.job_id or "", definitions, records, moment, now).reason != "under_way"
+
+    records = await job_records(app, request.job_id, min(at, datetime.now(UTC)) - _BEFORE, enough)
     partition = app.partition_of(request.job_id)
     owned = (await fleet.partitions(app.control, app.settings.partitions))[partition]
     decided = None if owned.cursor is None else instant_of(owned.cursor)
-    found = why.of_moment(request.job_id, definitions, records, instant_of(at), now_us(), decided)
+    found = why.of_moment(request.job_id, definitions, records, moment, now, decided)
     return showing.explanation(found)
 
 

@@ -7,6 +7,7 @@ from waterclock.api.application import Application
 from waterclock.api.caller import Caller
 from waterclock.api.errors import NotFound
 from waterclock.api.ledger import Definition
+from waterclock.api.namespaces import scoped
 from waterclock.api.readmodels import jobs, runs
 from waterclock.api.readmodels.jobs import JobRow
 from waterclock.api.readmodels.pool import ReadModelsAway
@@ -50,8 +51,13 @@ async def list_jobs(app: Application, request: JobsQuery, caller: Caller) -> ans
 
 @handles(methods.IDS_FIND)
 async def find_ids(app: Application, request: IdQuery, caller: Caller) -> answers.Ids:
-    found = jobs.by_prefix if request.kind == "job" else runs.by_prefix
-    return answers.Ids(ids=await found(app.pool, caller.namespace, request.prefix))
+    """A job may also be meant by its name, where no id begins like that."""
+    if request.kind == "run":
+        return answers.Ids(
+            ids=await runs.by_prefix(app.pool, caller.namespace, scoped(caller.namespace, request.prefix))
+        )
+    found = await jobs.by_prefix(app.pool, caller.namespace, scoped(caller.namespace, request.prefix))
+    return answers.Ids(ids=found or await jobs.by_name(app.pool, caller.namespace, request.prefix))
 
 
 async def find(app: Application, job_id: str, caller: Caller) -> Definition:

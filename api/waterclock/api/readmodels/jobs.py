@@ -81,6 +81,10 @@ async def by_prefix(pool: Pool, namespace: str, prefix: str) -> list[str]:
     return [row["job_id"] for row in rows]
 
 
+async def by_name(pool: Pool, namespace: str, name: str) -> list[str]:
+    return [row["job_id"] for row in await pool.fetch(_SQL["by_name"], namespace, name)]
+
+
 async def live_by_namespace(pool: Pool) -> dict[str, int]:
     """How many jobs of each namespace may still fire."""
     return {row["namespace"]: row["count"] for row in await pool.fetch(_SQL["live_by_namespace"])}

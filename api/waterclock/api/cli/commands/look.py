@@ -68,7 +68,7 @@ def runs(
     with connected(data) as wire:
         page = with_job(wire, job_id, listed)
     if json:
-        print_json(page)
+        print_json(page.items)
         return
     heads = ("RUN", "STATUS", "SCHEDULED", "STARTED", "TOOK", "ATTEMPT", "REASON")
     print(table(heads, [_run_row(run) for run in page.items]) if page.items else "no runs yet")

@@ -49,6 +49,13 @@ WHERE namespace = $1 AND job_id >= $2 AND job_id < $3
 ORDER BY job_id
 LIMIT 3;
 
+-- name: by_name
+-- Jobs that go by a name.
+SELECT job_id FROM waterclock.job_definitions
+WHERE namespace = $1 AND lower(left(name, 100)) = lower(left($2, 100)) AND name = $2
+ORDER BY created_at DESC
+LIMIT 3;
+
 -- name: live_by_namespace
 -- How many jobs of each namespace may still fire.
 SELECT namespace, count(*) AS count FROM waterclock.job_state WHERE status <> 'COMPLETED' AND status <> 'CANCELLED'
