@@ -418,7 +418,8 @@ class DependencyCompleted(
     dependency: str
     of: str
     """The run; told twice, it counts once."""
-    scheduled: Instant
+    scheduled: Instant | None = None
+    """The time it was scheduled for; None for a run that somebody asked for."""
 
 
 class DependenciesUsed(
@@ -433,7 +434,7 @@ class DependenciesUsed(
 class LettersDelivered(
     RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="letters_delivered"
 ):
-    """What this partition had to say to others is in their logs."""
+    """What this partition had to say to others is in their logs. `run_id` is `<a sender's job id>@post`."""
 
     letters: tuple[str, ...]
 

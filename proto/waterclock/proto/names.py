@@ -60,6 +60,11 @@ def member_index(run_id: str) -> int:
     return int(run_id.rpartition("~")[2].partition("-")[0])
 
 
+def member_attempt(run_id: str) -> int:
+    """Which attempt of its fan-out a member belongs to."""
+    return int(run_id.rpartition("~")[2].partition("-")[2] or 1)
+
+
 def job_subject(partition: int, job_id: str) -> str:
     return f"wc.jobs.{partition}.{job_id}"
 

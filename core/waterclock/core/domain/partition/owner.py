@@ -29,11 +29,13 @@ from waterclock.proto.events import (
     NodeMarked,
     RunCancelled,
     RunCancelRequested,
+    RunClosed,
     RunEvent,
     RunLost,
     RunQueued,
     RunStarted,
 )
+from waterclock.proto.names import job_of
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest
 
@@ -90,9 +92,13 @@ class Owner:
         """Go on where the log ends. Answers the queued runs whose work may never have been published."""
         self._ledger.fresh.clear()
         for run in list(self.state.runs.values()):
-            if run.parts:
+            if run.trigger in ("workflow", "fan_out") and run.parent not in self.state.runs:
+                if not run.cancelling:
+                    self._cancel(run, "what it was part of has ended", now)
+                    continue
+            elif run.parts:
                 self._ledger.stir(run.run_id)
-            elif run.cancelling and run.status == "RUNNING":
+            if run.cancelling and run.status == "RUNNING" and not run.parts:
                 self._stop(run.executor_id, run.run_id, "cancel requested")
             self._settle(run, now)
         for job_id in list(self._ledger.by_job):
@@ -121,9 +127,10 @@ class Owner:
                 self._cancel(run, f"job cancelled by {event.actor or 'somebody'}", now)
         self._move_cursor(jobs=version)
 
-    def wrote(self, sequence: int, events: Iterable[RunEvent]) -> None:
-        """A frame of decisions is in the log."""
+    def wrote(self, sequence: int, events: Sequence[RunEvent]) -> None:
+        """A frame of decisions is in the log. The end of a whole run also concerns those who wait for its job."""
         run_ids = [event.run_id for event in events]
+        run_ids += [job_of(event.run_id) for event in events if isinstance(event, RunClosed)]
         for run_id in run_ids:
             self._wrote[run_id] = sequence
         self._unread.append((sequence, run_ids))
@@ -301,7 +308,7 @@ class Owner:
         """These are in the logs they were for."""
         keys = tuple(letter.key for letter in letters)
         self._posted.difference_update(keys)
-        self._ledger.emit(LettersDelivered(run_id=letters[0].sender, at=now, letters=keys))
+        self._ledger.emit(LettersDelivered(run_id=f"{letters[0].sender}@post", at=now, letters=keys))
 
     def published(self, sequence: int) -> None:
         """The work of every frame up to this sequence is in the queue."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
+from waterclock.core.domain import ids
 from waterclock.proto.events import (
     DependenciesChanged,
     DependenciesUsed,
@@ -100,13 +101,20 @@ def dependent_changed(post: Post, event: DependentChanged) -> None:
 
 def announce(post: Post, job_id: str, run_id: str, scheduled: Instant, at: Instant) -> None:
     """A run of the job succeeded: everybody who waits for it is told."""
+    by_schedule = run_id == ids.run_id(job_id, scheduled)
     for dependent in post.dependents[job_id]:
         _write(
             post,
             f"{run_id}>{dependent}",
             job_id,
             dependent,
-            DependencyCompleted(run_id=dependent, at=at, dependency=job_id, of=run_id, scheduled=scheduled),
+            DependencyCompleted(
+                run_id=dependent,
+                at=at,
+                dependency=job_id,
+                of=run_id,
+                scheduled=scheduled if by_schedule else None,
+            ),
         )
 
 
@@ -120,7 +128,7 @@ def completed(dependencies: dict[str, Dependencies], event: DependencyCompleted)
     seen.append(event.of)
     del seen[:-_SEEN_KEPT]
     job.completed[event.dependency] = event.at
-    if job.same_time:
+    if job.same_time and event.scheduled is not None:
         at_that_time = job.times.setdefault(event.scheduled, [])
         if event.dependency not in at_that_time:
             at_that_time.append(event.dependency)

@@ -285,6 +285,8 @@ class Schedules:
             item = self._next(entry.job_id, entry.version, spec, entry.since, item.scheduled)
         if item is None:
             return
+        last = item.fires.previous(item.scheduled - 1)
+        item.after = entry.since if last is None else max(entry.since, last.scheduled)
         item.key, item.hot = place(self._partition, item.job_id, item.version, item.fires, item.scheduled)
         self._ledger.learn(entry.job_id, entry.version, spec)
         self.armed[item.job_id] = item

@@ -46,7 +46,7 @@ from waterclock.proto.events import (
     SkipRequested,
     Trigger,
 )
-from waterclock.proto.names import job_of
+from waterclock.proto.names import job_of, member_attempt
 
 Waits = Literal["", "decision", "overlap", "dependency", "timer"]
 """What a run that is WAITING or RETRYING waits for."""
@@ -176,7 +176,8 @@ def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) ->
     if run.parent in state.waves:
         parts.node_ended(state.waves[run.parent], run.run_id, status, output if run.output_kept else None)
     elif run.parent in state.expansions:
-        parts.member_ended(state.expansions[run.parent], run.run_id, status, output)
+        if member_attempt(run.run_id) == state.runs[run.parent].attempt:
+            parts.member_ended(state.expansions[run.parent], run.run_id, status, output)
     elif run.parent in state.backfills:
         backfill = state.backfills[run.parent]
         backfill.active -= 1
