@@ -62,6 +62,7 @@ class Judge:
         match event:
             case RunQueued():
                 route = route_of(event.queue, event.handler)
+                self._open.pop(event.run_id, None)
                 self._open[event.run_id] = _Open(event.due, event.at, route, event.tier)
                 if len(self._open) > _OPEN:
                     self._open.popitem(last=False)
@@ -93,8 +94,9 @@ class Judge:
         """What only time tells. `served`: (route, tier) that a living executor takes work from."""
         waiting: dict[tuple[str, str], list[_Open]] = defaultdict(list)
         for run in self._open.values():
-            if now - run.queued > self._thresholds.no_executor_seconds * SECOND:
-                waiting[run.route, run.tier].append(run)
+            if not self._is_overdue(run, now):
+                break
+            waiting[run.route, run.tier].append(run)
         found = []
         for (route, tier), runs in waiting.items():
             if (route, tier) not in served:
@@ -103,6 +105,14 @@ class Judge:
                 summary = f"{len(runs)} runs wait for {what}, tier {tier}, and no executor serves it"
                 found += self._new(f"{now}", "no_executor", f"{route}.{tier}", summary, now)
         return found + self._rate(now)
+
+    def overdue(self, now: Instant) -> bool:
+        """Whether some run has waited for an executor for too long: else nobody needs to be looked for."""
+        oldest = next(iter(self._open.values()), None)
+        return oldest is not None and self._is_overdue(oldest, now)
+
+    def _is_overdue(self, run: _Open, now: Instant) -> bool:
+        return now - run.queued > self._thresholds.no_executor_seconds * SECOND
 
     # -- one run ------------------------------------------------------------------------------------------
 

@@ -145,7 +145,8 @@ class Desk:
                         found += judge.take(delivery.sequence, event)
                     state.position = delivery.sequence
                 if time.monotonic() - ticked >= _TICK and not pull.pending:
-                    found += judge.tick(now_us(), await served(self._control))
+                    now = now_us()
+                    found += judge.tick(now, await served(self._control) if judge.overdue(now) else ())
                     ticked = time.monotonic()
                 for alert in found:
                     await self._post(alert)

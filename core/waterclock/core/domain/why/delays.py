@@ -152,7 +152,11 @@ def _take(clock: _Clock, event: RunEvent) -> None:
         case RunLost():
             clock.rename("lost")
             clock.turn(event.at, None if event.dead else "queue", attempt=event.attempt)
-        case RunCancelled() | RunClosed():
+        case RunCancelled():
+            if event.started is not None:
+                _ran(clock, event.started, event.attempt)
+            clock.turn(event.at, None)
+        case RunClosed():
             clock.turn(event.at, None)
         case _:
             pass
