@@ -156,7 +156,7 @@ class Ownership:
     async def _renew(self, lease: Lease) -> None:
         while True:
             await asyncio.sleep(self._ttl / 4)
-            await lease.renew()
+            await lease.keep()
 
     def _reconnected(self) -> None:
         for partition in self.owned:

@@ -39,7 +39,7 @@ from waterclock.scheduler.work import recovered_message, work_message
 
 _FRAME_EVENTS = 500
 _BATCH_FRAMES = 100
-_PASS_DEFINITIONS = 2000
+_PASS_DEFINITIONS = 500
 """A pass reads about this many definitions, so that a flood of them does not hold up what is due."""
 _RECOVER_CHUNK = 500
 _PASS_INTERVAL = 0.004
@@ -166,8 +166,10 @@ class Partition:
 
     async def _step(self, owner: Owner) -> None:
         self._wake.clear()
-        if time.monotonic() > self._lease.expires:
-            raise LeaseLost(f"the lease on partition {self.partition} was not renewed in time")
+        try:
+            await self._lease.keep()
+        except Conflict as error:
+            raise LeaseLost(f"partition {self.partition} was not kept in time: {error}") from error
         began = time.monotonic()
         now = self._ports.clock.now_us()
         await self._load(owner, now)

@@ -1,5 +1,7 @@
 """Taking a partition over: the snapshot, the tail of `RUNS` up to the last frame, the near part of the index."""
 
+import asyncio
+
 from msgspec import Struct
 
 from waterclock.core.domain.partition.index import HORIZON, MINUTE
@@ -13,6 +15,8 @@ from waterclock.proto.events import JobCreated, JobEvent
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.snapshots import Snapshots
 from waterclock.scheduler.timing_index import TimingIndex
+
+_TURN = 256
 
 
 class LogWentBack(Exception):
@@ -84,8 +88,11 @@ async def _read_definitions(ports: Ports, owner: Owner) -> None:
     """What was changed while nobody owned the partition holds from its own time: read it before deciding anything."""
     last = await last_message(ports.connection, names.JOBS, names.jobs_of_partition(owner.partition))
     target = 0 if last is None else last.sequence
-    for event, version in await _definitions(ports, owner.partition, owner.state.cursor.jobs, target):
+    definitions = await _definitions(ports, owner.partition, owner.state.cursor.jobs, target)
+    for number, (event, version) in enumerate(definitions, 1):
         owner.observe_job(event, version, ports.clock.now_us())
+        if number % _TURN == 0:
+            await asyncio.sleep(0)  # so that leases are renewed meanwhile
 
 
 async def _definitions(ports: Ports, partition: int, after: int, through: int) -> list[tuple[JobEvent, int]]:

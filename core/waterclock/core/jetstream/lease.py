@@ -95,6 +95,11 @@ class Lease:
                 # An earlier renewal whose outcome stayed unknown did arrive.
                 return await self._write(stored.sequence)
 
+    async def keep(self) -> None:
+        """Renew it, unless that was done a moment ago. Conflict: it is lost."""
+        if time.monotonic() > self.expires - self._ttl / 2:
+            await self.renew()
+
     async def release(self) -> None:
         """Give it up now, so that the next one need not wait for the expiry."""
         async with self._turn:
