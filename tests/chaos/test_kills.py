@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 from acceptance.program import COMPONENTS, Program, frozen, program, until
+
+pytestmark = pytest.mark.timeout(300)
 
 COUNT = 500
 

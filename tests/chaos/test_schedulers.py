@@ -9,6 +9,8 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from servers.server import Server
 from waterclock.core.domain.audit import Auditor, AuditReport
 from waterclock.core.jetstream.connection import Connection
@@ -22,6 +24,8 @@ from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame, decode_work, encode
 from waterclock.proto.events import JobCreated, JobFrame, RunQueued, RunSucceeded
 from waterclock.proto.spec import CatchUp, JobSpec, Schedule, Shell
+
+pytestmark = pytest.mark.timeout(300)
 
 PARTITIONS = 16
 JOBS = 200
