@@ -13,7 +13,7 @@ from waterclock.api.errors import Invalid, NotFound
 from waterclock.api.explain import showing
 from waterclock.api.explain.auditing import audited
 from waterclock.api.explain.history import job_events, job_records, run_records
-from waterclock.api.methods import jobs
+from waterclock.api.methods import jobs, waves
 from waterclock.api.namespaces import namespace_of
 from waterclock.api.registry import handles, streams
 from waterclock.core.domain import why
@@ -45,7 +45,15 @@ async def events(app: Application, request: RunRef, caller: Caller) -> Page[Chan
 async def why_run(app: Application, request: WhyQuery, caller: Caller) -> Why:
     if request.run_id is None:
         raise Invalid.field("run_id", "required")
-    records = await _history(app, request.run_id, caller)
+    try:
+        records = await _history(app, request.run_id, caller)
+    except NotFound:
+        waiting = await waves.why_waiting(app, request.run_id, caller)
+        if waiting is None:
+            raise
+        wave, reason = waiting
+        answer = f"{request.run_id} has not begun: {reason}. It is part of {wave}."
+        return Why(subject=request.run_id, answer=answer, steps=[], reason="under_way")
     definitions = await job_events(app, names.job_of(request.run_id))
     return showing.explanation(why.of_run(request.run_id, records, definitions, now_us()))
 

@@ -21,6 +21,8 @@ from waterclock.proto import methods, names, queries, spec
 from waterclock.proto.answers import ENDED, MapProgress, NodeRun, Page, Run, RunState, WorkflowRun
 from waterclock.proto.events import NodeCleared, NodeMarked, NodeStands, RerunRequested, RunEvent
 
+_NAMED = 5
+
 
 @handles(methods.WORKFLOWS_RUNS)
 async def list_waves(
@@ -105,6 +107,18 @@ async def run_again(app: Application, found: list[rows.Redrivable], caller: Call
     return rest
 
 
+async def why_waiting(app: Application, run_id: str, caller: Caller) -> tuple[str, str] | None:
+    """(the wave, what a node of it waits for), if that is a node that has not begun."""
+    path = names.part_path(run_id)
+    if len(path) != 1:
+        return None
+    run = await runs.find(app, run_id.removesuffix(f"~{path[0]}"), caller)
+    for node in (await _shown(app, run, caller)).nodes:
+        if node.id == path[0] and node.status == "WAITING":
+            return run.run_id, node.reason or "its turn has come"
+    return None
+
+
 async def _again(
     app: Application, run: Run, wanted: tuple[str, ...], caller: Caller, note: str
 ) -> RerunRequested:
@@ -162,15 +176,17 @@ async def _shown(app: Application, run: Run, caller: Caller) -> WorkflowRun:
         scheduled_time=run.scheduled_time,
         start_time=run.start_time,
         end_time=run.end_time,
-        nodes=[_node(node, found.get(node.id), run) for node in wave.nodes],
+        nodes=[_node(node, found, run) for node in wave.nodes],
         edges=[(upstream, node.id) for node in wave.nodes for upstream in node.depends_on],
     )
 
 
-def _node(node: spec.Node, ran: Run | None, wave: Run) -> NodeRun:
+def _node(node: spec.Node, found: dict[str, Run], wave: Run) -> NodeRun:
+    ran = found.get(node.id)
     if ran is None:
         status: RunState = "SKIPPED" if wave.status in ENDED else "WAITING"
-        return NodeRun(id=node.id, status=status, run_id=None, attempt_number=0, output=None, reason=None)
+        reason = _waits(node, found) if status == "WAITING" else None
+        return NodeRun(id=node.id, status=status, run_id=None, attempt_number=0, output=None, reason=reason)
     return NodeRun(
         id=node.id,
         status=ran.status,
@@ -182,6 +198,16 @@ def _node(node: spec.Node, ran: Run | None, wave: Run) -> NodeRun:
         end_time=ran.end_time,
         map=UNSET if node.map is None else _progress(ran.output),
     )
+
+
+def _waits(node: spec.Node, found: dict[str, Run]) -> str | None:
+    """What a node that has not begun waits for."""
+    states = {up: found[up].status if up in found else "WAITING" for up in node.depends_on}
+    open_ones = [f"{up} ({state})" for up, state in states.items() if state not in ENDED]
+    if not open_ones:
+        return None
+    more = f", and {len(open_ones) - _NAMED} more" if len(open_ones) > _NAMED else ""
+    return f"{node.trigger_rule}: waits for {', '.join(open_ones[:_NAMED])}{more}"
 
 
 def _progress(output: Any) -> MapProgress:

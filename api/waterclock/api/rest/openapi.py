@@ -65,7 +65,7 @@ def build() -> Json:
         "components": {
             "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "responses": {"Refused": _refused("Refused")},
+            "responses": {status: _refused(why) for status, why in _REFUSALS.items()},
         },
     }
 
@@ -148,7 +148,7 @@ def _responses(method: Method[Any, Any], rest: Rest, by_kind: dict[str, Json]) -
     responses: Json = {str(rest.status): answered}
     if rest.status == 201:
         responses["200"] = {**answered, "description": "The same request was accepted before"}
-    return responses | {status: _refused(why) for status, why in _REFUSALS.items()}
+    return responses | {status: {"$ref": f"#/components/responses/{status}"} for status in _REFUSALS}
 
 
 def _item(method: Method[Any, Any]) -> type[Struct]:

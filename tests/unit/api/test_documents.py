@@ -1,0 +1,33 @@
+"""The documents in `docs/` are those the code describes."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from jsonschema_rs import ValidationError, validator_for
+
+from waterclock.api import documents
+from waterclock.api.rest.examples import EXAMPLES
+from waterclock.proto.methods import METHODS
+
+DOCS = Path(__file__).parents[3] / "docs"
+BUILT = documents.build()
+
+
+@pytest.mark.parametrize("path", sorted(BUILT))
+def test_a_document_is_not_stale(path: str) -> None:
+    assert (DOCS / path).read_text() == BUILT[path], "run `python -m waterclock.api.documents`"
+
+
+@pytest.mark.parametrize("example", EXAMPLES["jobs.create"])
+def test_the_schema_for_editors_takes_what_the_service_takes(example: str) -> None:
+    validator = validator_for(msgspec.json.decode(BUILT["schemas/job.schema.json"]))
+    validator.validate(EXAMPLES["jobs.create"][example])
+    with pytest.raises(ValidationError):
+        validator.validate({**EXAMPLES["jobs.create"][example], "surprise": 1})
+
+
+def test_every_method_is_in_the_asyncapi_document() -> None:
+    document = documents.asyncapi()
+    assert document["channels"]["jobs_create"]["address"] == "waterclock.v1.jobs.create"
+    assert len(document["operations"]) == len(METHODS)
