@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from bench.household import ROOT
 from bench.plan import Plan
@@ -23,7 +24,7 @@ async def process_spawn(plan: Plan) -> AsyncGenerator[Result, None]:
 
 
 async def workflows(plan: Plan) -> AsyncGenerator[Result, None]:
-    async for result in _script("workflows"):
+    async for result in _script("workflows", plan.choose("1", quick="4")):
         yield result
 
 
@@ -48,18 +49,23 @@ async def _script(name: str, *arguments: str) -> AsyncGenerator[Result, None]:
     lines = [line for line in said.splitlines() if line.startswith(b"{")]
     if process.returncode or not lines:
         raise RuntimeError(f"{script.name} ended with {process.returncode}")
-    for number, line in enumerate(lines):
-        figures = json.loads(line)
-        for known in ("bench", "name", "machine"):
-            figures.pop(known, None)
-        if "members_per_second" in figures:
-            figures["rate"] = figures.pop("members_per_second")
-        cpu = figures.pop("cpu_ms_per_job", None)
-        yield Result(
-            name=name if number == 0 else f"{name}/{number + 1}",
-            figures={
-                key: value if isinstance(value, int | float | str) else str(value)
-                for key, value in figures.items()
-            },
-            cpu={} if cpu is None else {"executor": cpu, "total": cpu},
-        )
+    for line in lines:
+        yield _taken_over(name, json.loads(line))
+
+
+def _taken_over(script: str, found: dict[str, Any]) -> Result:
+    name = found.pop("name", script)
+    cpu = found.pop("cpu_ms_per_job", None)
+    for known in ("bench", "machine"):
+        found.pop(known, None)
+    if "members_per_second" in found:
+        found["rate"] = found.pop("members_per_second")
+    elif "parts" in found:
+        found["rate"] = round(found["parts"] / found["seconds"])
+    return Result(
+        name=name,
+        figures={
+            key: value if isinstance(value, int | float) else str(value) for key, value in found.items()
+        },
+        cpu={} if cpu is None else {"executor": cpu, "total": cpu},
+    )
