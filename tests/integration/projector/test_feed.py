@@ -45,7 +45,12 @@ async def test_runs_come_with_the_definitions_that_their_writer_had_seen(log: Lo
         partition, Frame(writer="w", events=(queued("job"),), cursor=Cursor(jobs=version + 1, time=0))
     )
     async with Feed.open(log.connection, from_the_beginning(partition)) as feed:
-        assert await feed.some(5.0)
+
+        async def both_are_there() -> bool:
+            """the definition and the run have arrived"""
+            return feed.waiting == 2
+
+        await eventually(both_are_there)
         first = feed.take(100)
         assert (len(first.jobs), len(first.runs)) == (1, 0)
         await log.jobs(created("job", name="edited"))

@@ -263,3 +263,9 @@ def test_what_postgres_would_refuse_does_not_get_there() -> None:
     q = queued()
     row, _ = folded(q, failed(q, reason="a\0b", error_message="\0", output={"k\0": ["v\0", 1]}))
     assert (row.reason, row.error_message, row.output) == ("ab", None, b'{"k":["v",1]}')
+
+
+def test_a_queueing_told_twice_does_not_wake_a_run_that_snoozes() -> None:
+    q = queued()
+    row, _ = folded(q, RunSnoozed(**outcome(q), until=T0 + MINUTE), q)
+    assert (row.status, row.last_sequence) == ("WAITING", 2)
