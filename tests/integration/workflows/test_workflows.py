@@ -206,6 +206,10 @@ async def test_a_wave_is_cancelled_whole(home: Household) -> None:
     async with asyncio.timeout(20):
         while statuses(await home.wave(run_id))["sleeps"] != "RUNNING":
             await asyncio.sleep(0.05)
+    waiting = nodes(await home.wave(run_id))["cleanup"]
+    assert waiting["reason"] == "all_done: waits for sleeps (RUNNING)"
+    why = await home.http.get(f"/v1/runs/{run_id}~cleanup/why")
+    assert (why.status_code, "waits for sleeps" in why.text) == (200, True)
     assert (await home.http.post(f"/v1/workflow-runs/{run_id}/cancel")).status_code == 200
     wave = await home.ended(run_id)
     assert (wave["status"], statuses(wave)) == ("CANCELLED", {"sleeps": "CANCELLED", "cleanup": "CANCELLED"})
