@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
+from waterclock.executor.directories import Directories
 from waterclock.executor.warden.orders import (
     Exited,
     Limits,
@@ -47,13 +48,14 @@ class Process:
 class Processes(asyncio.Protocol):
     """Starts and stops processes through the warden."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        """Where working directories are; what is left there goes with us."""
+        self.directories = Directories(root)
         self._transport: asyncio.WriteTransport | None = None
         self._unpacker = Unpacker()
         self._numbers = count(1)
         self._live: dict[int, Process] = {}
-        self.root = Path()
-        """Where working directories are; what is left there goes with us."""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails when the warden dies."""
 
@@ -66,14 +68,14 @@ class Processes(asyncio.Protocol):
         with theirs:
             warden = _start_warden(theirs.fileno(), work)
         loop = asyncio.get_running_loop()
-        transport, processes = await loop.create_connection(cls, sock=ours)
-        processes.root = work
+        transport, processes = await loop.create_connection(lambda: cls(work), sock=ours)
         try:
             yield processes
         finally:
             processes._transport = None
             transport.close()
             await asyncio.to_thread(warden.wait)
+            processes.directories.close()
             await asyncio.to_thread(shutil.rmtree, work, True)
 
     def start(
@@ -81,12 +83,12 @@ class Processes(asyncio.Protocol):
         argv: Sequence[str],
         env: Mapping[str, str],
         *,
+        directory: str,
         stdin: bytes,
         hear: Callable[[bytes], None],
         output_bytes: int,
         limits: Limits,
         identity: tuple[int, int] | None = None,
-        directory: str = "",
         lease_seconds: float = 0.0,
     ) -> Process:
         """`ended` fails with CannotStart if it could not be started; `hear` gets its output, piece by piece."""
@@ -95,7 +97,7 @@ class Processes(asyncio.Protocol):
         self._live[number] = process
         self._order(
             Start(
-                number, list(argv), dict(env), stdin, output_bytes, limits, identity, directory, lease_seconds
+                number, list(argv), dict(env), directory, stdin, output_bytes, limits, identity, lease_seconds
             )
         )
         return process

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 from collections.abc import Sequence
 from math import ceil
@@ -34,6 +33,7 @@ class ProcessPerformer:
         self._processes = processes
         self._outputs = outputs
         self._identity = identity
+        self._directories = processes.directories
         self._home = Path.cwd()
 
     async def perform(self, attempt: Attempt, running: Running) -> ending.Ending:
@@ -52,20 +52,37 @@ class ProcessPerformer:
         running: Running,
         argv: Sequence[str],
         own_env: dict[str, str],
-        directory: str = "",
+        directory: str | None = None,
     ) -> ending.Ending:
-        """Run a program to its end, or until the attempt is stopped and nothing of it is left."""
+        """Run a program to its end, or until the attempt is stopped and nothing of it is left.
+
+        In a fresh directory, or in the one given. It is removed afterwards.
+        """
+        directory = directory or self._directories.take()
+        try:
+            return await self._run(attempt, running, argv, own_env, directory)
+        finally:
+            await self._directories.remove(directory)
+
+    async def _run(
+        self,
+        attempt: Attempt,
+        running: Running,
+        argv: Sequence[str],
+        own_env: dict[str, str],
+        directory: str,
+    ) -> ending.Ending:
         log = self._outputs.open(attempt)
         payload = payload_of(attempt)
         process = self._processes.start(
             argv,
             environment(attempt, own_env, payload),
+            directory=directory,
             stdin=payload,
             hear=log.hear,
             output_bytes=self._outputs.limit_of(attempt.item.spec),
             limits=_limits(attempt.item.spec.limits),
             identity=self._identity,
-            directory=directory,
             lease_seconds=HELD_SECONDS if attempt.fencing_token is not None else 0.0,
         )
 
@@ -92,8 +109,6 @@ class ProcessPerformer:
         except asyncio.CancelledError:
             self._processes.stop(process, grace=0)
             raise
-        if exited.unclean:
-            await asyncio.to_thread(shutil.rmtree, exited.unclean, True)
         return exited
 
     def _located(self, command: Sequence[str]) -> Sequence[str]:

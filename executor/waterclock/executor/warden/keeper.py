@@ -73,7 +73,7 @@ class Keeper:
             elif fd == self._child_died.fileno():
                 self._child_died.recv(4096)
                 self._reap()
-            else:
+            elif fd == self._link.fileno():
                 orders = self._link.recv(1 << 20)
         if orders == b"":
             return False
@@ -104,7 +104,7 @@ class Keeper:
         except OSError as error:
             self._say(Refused(order.ward, f"cannot start {order.argv[0]}: {error.strerror}"))
             return
-        ward = Ward(order, order.directory or f"{self._root}/{order.ward}", pipes)
+        ward = Ward(order, pipes)
         try:
             ward.start(order)
         except (CannotStart, OSError) as error:

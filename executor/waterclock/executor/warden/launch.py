@@ -15,7 +15,7 @@ class CannotStart(Exception):
     pass
 
 
-def launch(order: Start, directory: str, stdin: int, stdout: int, stderr: int) -> int:
+def launch(order: Start, stdin: int, stdout: int, stderr: int) -> int:
     """Returns the pid. The caller is single-threaded: the working directory is inherited from it."""
     argv = order.argv
     program = find_program(argv[0], order.env)
@@ -24,8 +24,10 @@ def launch(order: Start, directory: str, stdin: int, stdout: int, stderr: int) -
         program = argv[0]
     try:
         if order.identity is not None:
-            return _launch_as(order.identity, program, argv, order.env, directory, (stdin, stdout, stderr))
-        os.chdir(directory)
+            return _launch_as(
+                order.identity, program, argv, order.env, order.directory, (stdin, stdout, stderr)
+            )
+        os.chdir(order.directory)
         return os.posix_spawn(
             program,
             argv,

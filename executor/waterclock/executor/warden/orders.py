@@ -25,14 +25,13 @@ class Start(Struct, frozen=True, array_like=True, tag=1):
     ward: int
     argv: list[str]
     env: dict[str, str]
+    directory: str
     stdin: bytes
     output_bytes: int
     """How much output to pass on; the rest is counted and dropped."""
     limits: Limits = Limits()
     identity: tuple[int, int] | None = None
     """User and group to run as; None: our own."""
-    directory: str = ""
-    """Where to run, prepared by the executor; empty: a fresh directory."""
     lease_seconds: float = 0.0
     """Kill it when so much time has passed without a renewal; 0: it needs none."""
 
@@ -78,8 +77,6 @@ class Exited(Struct, frozen=True, array_like=True, tag=5):
     """Bytes of output over the limit."""
     last_line: bytes
     """The last line of standard output, if it is not too long to be a value."""
-    unclean: str
-    """The working directory, if something is left in it."""
     lapsed: bool
     """Killed because its lease was not renewed."""
     left_behind: int

@@ -62,7 +62,11 @@ class OutputPipes:
             self._epoll.modify(fd, select.EPOLLIN)
 
     def close(self) -> None:
-        os.close(self.out)  # which takes it out of epoll too: nobody else has a copy
+        # Closing alone would not do: a program just being started has copies of our files for a moment, and as long
+        # as there is a copy, epoll goes on to report it under a number that may be another's by then.
+        for fd in self._open:
+            self._epoll.unregister(fd)
+        os.close(self.out)
         os.close(self.err)
 
 

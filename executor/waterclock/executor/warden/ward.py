@@ -13,7 +13,7 @@ from waterclock.executor.warden.pipes import OutputPipes
 
 
 class Ward:
-    def __init__(self, order: Start, directory: str, pipes: OutputPipes) -> None:
+    def __init__(self, order: Start, pipes: OutputPipes) -> None:
         self.number = order.ward
         self.mark = f"{os.getpid()}.{order.ward}"
         self.pid = 0
@@ -24,7 +24,6 @@ class Ward:
         self.lapsed = False
         self.left_behind = 0
         self._ending: tuple[int, float, int] = (0, 0.0, 0)
-        self._directory = directory
         self._room = order.output_bytes
         self._dropped = 0
         self._tail = b""
@@ -34,9 +33,7 @@ class Ward:
         stdin = _readable(order.stdin)
         try:
             order.env[lineage.MARK] = self.mark
-            if not order.directory:
-                os.mkdir(self._directory, 0o700)
-            self.pid = launch(order, self._directory, stdin, self.pipes.out_end, self.pipes.err_end)
+            self.pid = launch(order, stdin, self.pipes.out_end, self.pipes.err_end)
         finally:
             os.close(stdin)
             self.pipes.close_write_ends()
@@ -76,7 +73,6 @@ class Ward:
             memory_bytes=memory_bytes if memory_bytes > own_peak() else 0,
             dropped=self._dropped,
             last_line=self._last_line(),
-            unclean="" if _removed(self._directory) else self._directory,
             lapsed=self.lapsed,
             left_behind=self.left_behind,
         )
@@ -102,14 +98,3 @@ def kill(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         pass
-
-
-def _removed(directory: str) -> bool:
-    """Whether an empty directory could be removed. What is in it is for others, with more time, to remove."""
-    try:
-        os.rmdir(directory)
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True

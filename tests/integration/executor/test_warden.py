@@ -1,0 +1,107 @@
+"""The warden by itself: processes through it, without a queue or a log."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from waterclock.executor.processes import CannotStart, Process, Processes
+from waterclock.executor.warden.orders import Limits
+from workshop.owner import eventually
+from workshop.separate import alive
+
+PATH = {"PATH": "/bin:/usr/bin"}
+
+
+@pytest.fixture
+async def processes() -> AsyncIterator[Processes]:
+    async with Processes.open() as processes:
+        yield processes
+
+
+def start(
+    processes: Processes,
+    *argv: str,
+    hear: Callable[[bytes], None] = lambda _: None,
+    lease_seconds: float = 0.0,
+) -> Process:
+    return processes.start(
+        argv,
+        PATH,
+        directory=processes.directories.take(),
+        stdin=b"",
+        hear=hear,
+        output_bytes=10_000_000,
+        limits=Limits(),
+        lease_seconds=lease_seconds,
+    )
+
+
+async def test_many_short_processes_all_end(processes: Processes) -> None:
+    """They end while others are being started, which is when files and numbers are easily confused."""
+    slots = asyncio.Semaphore(8)
+
+    async def one(number: int) -> bytes:
+        async with slots:
+            said: list[bytes] = []
+            process = start(processes, "/bin/echo", str(number), hear=said.append)
+            async with asyncio.timeout(30):
+                assert (await process.ended).code == 0
+            return b"".join(said)
+
+    assert await asyncio.gather(*map(one, range(400))) == [b"%d\n" % number for number in range(400)]
+
+
+async def test_a_process_lives_no_longer_than_its_lease(processes: Processes) -> None:
+    leased = start(processes, "sleep", "300", lease_seconds=0.5)
+    renewed = start(processes, "sleep", "300", lease_seconds=0.5)
+    processes.renew(renewed, 300)
+    exited = await leased.ended
+    assert (exited.code, exited.lapsed) == (-9, True)
+    assert not renewed.ended.done()
+
+
+async def test_stopping_what_is_gone_is_harmless(processes: Processes) -> None:
+    process = start(processes, "true")
+    await process.ended
+    processes.stop(process, grace=0)
+    other = start(processes, "true")
+    assert (await other.ended).code == 0
+
+
+async def test_a_refusal_does_not_disturb_others(processes: Processes) -> None:
+    running = start(processes, "sleep", "300")
+    with pytest.raises(CannotStart, match="no such program"):
+        await start(processes, "no-such-program").ended
+    processes.stop(running, grace=5)
+    assert (await running.ended).code == -15
+
+
+async def test_everything_goes_when_the_executor_does(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    async with Processes.open() as processes:
+        start(processes, "sh", "-c", f"(setsid sleep 300 & echo $! >> {pids}); echo $$ >> {pids}; sleep 300")
+        await eventually(lambda: pids.exists() and len(pids.read_text().split()) == 2, "two processes")
+        root = processes.root
+    assert not any(alive(int(pid)) for pid in pids.read_text().split())
+    assert await asyncio.to_thread(root.exists) is False
+
+
+async def test_directories_are_fresh_and_removed(processes: Processes) -> None:
+    directories = [processes.directories.take() for _ in range(40)]
+    assert len(set(directories)) == 40
+    await asyncio.to_thread(_leave_something_in, directories[:20])
+    await asyncio.gather(*map(processes.directories.remove, directories))
+    again = processes.directories.take()
+    assert again not in directories
+    assert await asyncio.to_thread(_existing, [*directories, again]) == [again]
+
+
+def _leave_something_in(directories: list[str]) -> None:
+    for directory in directories:
+        Path(directory, "left").touch()
+
+
+def _existing(directories: list[str]) -> list[str]:
+    return [directory for directory in directories if Path(directory).exists()]
