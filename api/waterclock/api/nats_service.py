@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 _AT_ONCE = 256
 """Requests of one method in the works; more wait in the subscription."""
 
+_STAY = 3600.0
+"""NATS does not tell when a listener has left, so no stream lives longer than this many seconds."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -110,6 +113,8 @@ class _Endpoint:
         if not self.method.streaming:
             await request.respond(_encode(await answer(self._app, self.method, asked, caller)))
             return
+        if getattr(asked, "stay_seconds", _STAY) is None:
+            asked = msgspec.structs.replace(asked, stay_seconds=_STAY)
         async for item in answers(self._app, self.method, asked, caller):
             await request.respond(_encode(item))
         await request.respond(b"")

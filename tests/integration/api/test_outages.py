@@ -5,6 +5,8 @@ import json
 from pathlib import Path
 
 from servers.server import Server
+from waterclock.projector.database import SCHEMA, connect
+from waterclock.projector.migrations import migrate
 
 from .conftest import Served, serving, settings_for
 
@@ -58,6 +60,20 @@ async def test_a_client_call_survives_a_restart_of_the_log(nats_server: Server, 
         await asyncio.to_thread(nats_server.start)
         created = await creating
         assert (await served.client.jobs.get(created.job_id)).name == "x"
+
+
+async def test_a_run_the_projector_has_not_seen_is_shown_from_the_log(alone: Served) -> None:
+    """Nobody projects here: the tables are there, and stay empty."""
+    database = await connect(alone.settings.database_url or "", name="test", schema=SCHEMA)
+    try:
+        await migrate(database, SCHEMA)
+    finally:
+        await database.close()
+    created = await alone.client.jobs.create(name="x", command="true", cron="@yearly")
+    asked = await alone.client.jobs.run_now(created.job_id)
+    run = await alone.client.runs.get(asked.run_id)
+    assert (run.run_id, run.job_id, run.status) == (asked.run_id, created.job_id, "WAITING")
+    assert (await alone.http.get(f"/v1/runs/{created.job_id}@now-unknown")).status_code == 404
 
 
 async def _accepted(served: Served, body: dict[str, str]) -> str:

@@ -3,7 +3,9 @@
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
 from waterclock.api.errors import NotFound
+from waterclock.api.log_tail import unprojected_run
 from waterclock.api.methods.jobs import no_such_job
+from waterclock.api.namespaces import namespace_of
 from waterclock.api.readmodels import jobs, runs
 from waterclock.api.registry import handles
 from waterclock.proto import methods
@@ -29,8 +31,10 @@ async def get(app: Application, request: RunRef, caller: Caller) -> Run:
 
 async def find(app: Application, run_id: str, caller: Caller) -> Run:
     """The run as it is now; a run of another namespace does not exist."""
-    await app.freshness.of_runs(app.partition_of(run_id), patience=_PATIENCE)
+    fresh = await app.freshness.of_runs(app.partition_of(run_id), patience=_PATIENCE)
     run = await runs.one(app.pool, caller.namespace, run_id)
+    if run is None and not fresh and namespace_of(run_id) == caller.namespace:
+        run = await unprojected_run(app, run_id)
     if run is None:
         raise NotFound.because(f"there is no run {run_id}")
     return run

@@ -63,6 +63,8 @@ def _with_headers(request: Q, http: AnyRequest) -> Q:
         if request.idempotency_key not in (None, msgspec.UNSET, key):
             raise Invalid.field("idempotency_key", "the header Idempotency-Key says something else")
         request = structs.replace(request, idempotency_key=key)
+    if (seen := http.headers.get("last-event-id")) and getattr(request, "after", "") is None:
+        request = structs.replace(request, after=seen)
     if (tag := http.headers.get("if-match")) and hasattr(request, "if_match"):
         request = structs.replace(request, if_match=_version(tag))
     return request
