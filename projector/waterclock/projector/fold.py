@@ -27,6 +27,7 @@ from waterclock.proto.names import job_of
 
 _BY_SCHEDULE = ("schedule", "catch_up")
 _DEAD = ("FAILED", "TIMED_OUT")
+_FIRES = frozenset({RunQueued, RunWaiting, RunOpened, RunSkipped, RunsMissed})
 _NOTHING: Mapping[str, int] = {}
 
 
@@ -136,7 +137,8 @@ class Fold:
                 changes.dead[run_id] = row
                 changes.revived.discard(run_id)
             self._run_ended(row, sequence)
-        self._fired(row, event, sequence)
+        if type(event) in _FIRES:
+            self._fired(row, event, sequence)
 
     def _run_ended(self, row: RunRow, sequence: int) -> None:
         head = self._memory.jobs.get(row.job_id)

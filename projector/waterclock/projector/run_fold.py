@@ -164,7 +164,8 @@ def _is_repeated(row: RunRow, event: RunEvent) -> bool:
 def _write(row: RunRow, event: RunEvent) -> AttemptRow | None:
     match event:
         case RunQueued():
-            _new_try(row)
+            if row.executor_id is not None or row.start_time is not None or row.end_time is not None:
+                _new_try(row)
             row.attempt_number, row.crash_count = event.attempt, event.crash_count
             row.version, row.due_time, row.queued_time = event.version, event.due, event.at
             row.queue, row.tier, row.priority = event.queue, event.tier, event.priority
