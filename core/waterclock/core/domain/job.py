@@ -1,6 +1,6 @@
 """The job aggregate: what may happen to a definition. Each event carries all of it, so the last one is the state."""
 
-from typing import Literal, assert_never
+from typing import Any, Literal, TypeVar, assert_never
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from waterclock.proto.events import (
 )
 from waterclock.proto.spec import JobSpec
 
+E = TypeVar("E", bound=JobEvent)
 JobStatus = Literal["SCHEDULED", "PAUSED", "CANCELLED"]
 
 
@@ -86,62 +87,34 @@ def decide(job: Job | None, command: JobCommand, now: Instant) -> tuple[JobEvent
         case UpdateJob():
             if command.spec == job.spec:
                 return ()
-            return (
-                JobUpdated(
-                    job_id=job.job_id,
-                    spec=command.spec,
-                    at=at,
-                    created_at=job.created_at,
-                    actor=command.actor,
-                    cause=command.cause,
-                    note=job.note,
-                    paused_at=job.paused_at,
-                ),
-            )
+            spec = command.spec
+            return (_event(JobUpdated, job, command, at, spec=spec, note=job.note, paused_at=job.paused_at),)
         case PauseJob():
-            if job.status == "PAUSED":
-                return ()
-            return (
-                JobPaused(
-                    job_id=job.job_id,
-                    spec=job.spec,
-                    at=at,
-                    created_at=job.created_at,
-                    actor=command.actor,
-                    cause=command.cause,
-                    note=command.note,
-                ),
-            )
+            return () if job.status == "PAUSED" else (_event(JobPaused, job, command, at, note=command.note),)
         case ResumeJob():
             if job.status != "PAUSED":
                 return ()
-            return (
-                JobResumed(
-                    job_id=job.job_id,
-                    spec=job.spec,
-                    at=at,
-                    created_at=job.created_at,
-                    actor=command.actor,
-                    cause=command.cause,
-                    missed_since=job.paused_at if command.missed else None,
-                ),
-            )
+            since = job.paused_at if command.missed else None
+            return (_event(JobResumed, job, command, at, missed_since=since),)
         case CancelJob():
             if job.status == "CANCELLED":
                 return ()
-            return (
-                JobCancelled(
-                    job_id=job.job_id,
-                    spec=job.spec,
-                    at=at,
-                    created_at=job.created_at,
-                    actor=command.actor,
-                    cause=command.cause,
-                    note=command.note,
-                ),
-            )
+            return (_event(JobCancelled, job, command, at, note=command.note),)
         case _:
             assert_never(command)
+
+
+def _event(kind: type[E], job: Job, command: Issued, at: Instant, **more: Any) -> E:
+    """An event that leaves of the job as it is what `more` does not say."""
+    facts = {
+        "job_id": job.job_id,
+        "spec": job.spec,
+        "at": at,
+        "created_at": job.created_at,
+        "actor": command.actor,
+        "cause": command.cause,
+    }
+    return kind(**{**facts, **more})
 
 
 def evolve(job: Job | None, event: JobEvent) -> Job:
