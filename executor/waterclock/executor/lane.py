@@ -70,13 +70,15 @@ class Lane:
         except TimeoutError:
             pass
         cause = Cause(kind="handed_back", reason="its executor was stopped", grace=_LAST_GRACE_SECONDS)
-        for running, crash_count in self._waiting:
-            attempt = self._started(running, crash_count)
-            self._report(running, classify(attempt, ended_by(cause), now_us()))
-        self._waiting.clear()
-        for running in list(self._busy):
-            running.stop(cause)
-        await self._until_idle()
+        while self._busy or self._waiting:
+            while self._waiting:
+                running, crash_count = self._waiting.popleft()
+                attempt = self._started(running, crash_count)
+                self._report(running, classify(attempt, ended_by(cause), now_us()))
+                await self._leave_place(running)
+            for running in list(self._busy):
+                running.stop(cause)
+            await self._until_idle()
 
     async def close(self) -> None:
         """Drop everything. What was not reported comes back to somebody else."""
@@ -145,11 +147,17 @@ class Lane:
                 attempt = self._started(running, crash_count)
                 end = await self._perform(attempt, running)
                 self._report(running, classify(attempt, end, now_us()))
+        except Exception as error:
+            # Nothing is known of it, so nothing is said: it comes back to somebody, who asks the owner.
+            self._desk.in_hand.remove(running)
+            if not isinstance(error, WardenLost):
+                _log.exception("an attempt was dropped", extra={"run_id": running.item.run_id})
         finally:
-            if self._places and (place := self._places.pop(running, None)) is not None:
-                await self._desk.gates.keys.release(place)
-            self._rest(running)
-            self._release(running.cost)
+            try:
+                await self._leave_place(running)
+            finally:
+                self._rest(running)
+                self._release(running.cost)
 
     async def _run_fenced(self, running: Running, crash_count: int) -> None:
         """As any other, but under a lease, and reported only if the lease is still held."""
@@ -178,7 +186,9 @@ class Lane:
         if running.cause is not None:
             return ended_by(running.cause)
         spec = running.item.spec
-        performer = self._performers[type(spec.task)]
+        performer = self._performers.get(type(spec.task))
+        if performer is None:
+            return ending.Failed(reason=f"this executor cannot run a {type(spec.task).__name__}", final=True)
         self._desk.reporter.started(running, at_once=performer.slow)
         deadline = None
         if spec.timeout_seconds is not None:
@@ -206,6 +216,10 @@ class Lane:
 
     def _report(self, running: Running, event: OutcomeEvent) -> None:
         self._desk.reporter.ended(running, event, self._desk.keep_alive.let_go)
+
+    async def _leave_place(self, running: Running) -> None:
+        if self._places and (place := self._places.pop(running, None)) is not None:
+            await self._desk.gates.keys.release(place)
 
     def _rest(self, running: Running) -> None:
         self._busy.discard(running)
