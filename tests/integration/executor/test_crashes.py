@@ -8,11 +8,12 @@ import msgspec
 
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.events import Outcome, OutcomeRejected, RunReturned, RunStarted, RunSucceeded
-from waterclock.proto.spec import Argv, Shell
+from waterclock.proto.spec import Argv, Handler, Shell
 from waterclock.proto.work import ClaimReply, ClaimRequest
 from workshop.owner import Owner, eventually
 from workshop.separate import alive, separate
 from workshop.shop import open_shop
+from workshop.tokens import TokenStore
 
 
 async def test_a_killed_executor_takes_its_processes_with_it_and_another_reruns_them(
@@ -140,6 +141,32 @@ async def test_exactly_once_survives_a_stopped_executor(
         ("start", str(outcomes[0].fencing_token)),
         ("end", str(outcomes[0].fencing_token)),
     ]
+
+
+async def test_a_handler_that_wakes_up_late_cannot_write_to_a_store_that_checks_the_token(
+    owner: Owner, settings: Settings, tmp_path: Path
+) -> None:
+    store = TokenStore(tmp_path / "effects")
+    owner.verdict = lambda _: ClaimReply(verdict="run", crash_count=1)
+    with_worker = msgspec.structs.replace(settings, worker=("workshop.tokens:worker",))
+    async with separate(with_worker) as first, separate(with_worker) as second:
+        item = await owner.submit(
+            Handler(handler="effect"), payload=str(tmp_path / "effects"), delivery="exactly_once"
+        )
+        start = await owner.start_of(item)
+        holder = first if await owner.pid_of(start.executor_id) == first.pid else second
+        holder.send(signal.SIGSTOP)
+        await owner.until(
+            lambda: any(isinstance(e, RunSucceeded) for e in owner.of(item)), "a success", patience=30
+        )
+        holder.send(signal.SIGCONT)
+        await owner.until(
+            lambda: any(isinstance(e, OutcomeRejected) for e in owner.of(item)), "a rejected outcome"
+        )
+        await owner.nothing_left()
+    late, current = [token for token, what in store.read() if what == "begin"]
+    assert late < current
+    assert [token for token, what in store.read() if what == "effect"] == [current]
 
 
 def _starts(owner: Owner, run_id: str) -> list[RunStarted]:
