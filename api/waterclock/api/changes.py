@@ -1,6 +1,7 @@
 """Log events as the changes that watchers see."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -10,12 +11,22 @@ from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.job import evolve
 from waterclock.core.domain.run import RunStatus, transition
 from waterclock.proto import names
-from waterclock.proto.answers import ENDED, Change
+from waterclock.proto.answers import ENDED, Change, Run, RunState
 from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import JobEvent, RunEvent, ScheduleEnded
 
 _BEFORE: tuple[RunStatus | None, ...] = ("RUNNING", "QUEUED", None, "RETRYING", "WAITING", "FAILED")
 """States to try an event on: a watcher joins in the middle and does not know the run's."""
+
+
+_ENDINGS: dict[RunState, str] = {
+    "SUCCESS": "succeeded",
+    "FAILED": "failed",
+    "TIMED_OUT": "timed_out",
+    "CANCELLED": "cancelled",
+    "SKIPPED": "skipped",
+    "MISSED": "missed",
+}
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -51,6 +62,24 @@ def changes_of_job_frame(data: bytes) -> Iterator[Change]:
 def changes_of_run_frame(data: bytes) -> Iterator[Change]:
     for event in decode_frame(data).events:
         yield changes_of_run(event)
+
+
+def change_of_ended(run: Run, position: str) -> Change:
+    """The end of a run that was over before anybody watched."""
+    return Change(
+        position=position,
+        type=_ENDINGS[run.status],
+        at=run.end_time or run.modified_time or datetime.now(UTC),
+        job_id=run.job_id,
+        run_id=run.run_id,
+        status=run.status,
+        attempt_number=run.attempt_number,
+        reason=run.reason,
+        executor_id=run.executor_id,
+        exit_code=run.exit_code,
+        error_message=run.error_message,
+        final=True,
+    )
 
 
 def status_after(event: RunEvent) -> RunStatus | None:

@@ -241,6 +241,17 @@ async def test_events_are_served_as_they_happen(house: Served) -> None:
     assert f'"position":"{position}"' not in again.partition("\n\n")[2]
 
 
+async def test_watching_what_is_over_ends_at_once(house: Served) -> None:
+    created = await house.client.jobs.create(name="over", command="exit 3")
+    run = await finished(house, created.job_id)
+    for watched in (run.run_id, created.job_id):
+        async with asyncio.timeout(5):
+            seen = [change async for change in house.client.runs.watch(watched)]
+        assert [(change.type, change.status, change.exit_code, change.final) for change in seen] == [
+            ("failed", "FAILED", 3, True)
+        ]
+
+
 async def test_who_is_there(house: Served) -> None:
     (executor,) = await house.client.fleet.executors()
     assert executor.status == "ACTIVE"

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from waterclock.api import decoding
+from waterclock.api.client.seen import Seen
 from waterclock.api.client.wire import STAY, Wire
 from waterclock.proto import answers, methods, queries
 
@@ -64,7 +65,7 @@ class Runs:
         """
         is_run = "@" in job_or_run_id
         after: str | None = None
-        over = False
+        over, seen = False, Seen()
 
         def asked() -> queries.WatchQuery:
             return queries.WatchQuery(
@@ -78,5 +79,5 @@ class Runs:
         while not over:
             async for change in self._wire.follow(methods.EVENTS_WATCH, asked):
                 after, over = change.position, change.final
-                if change.run_id is not None:
+                if change.run_id is not None and seen.is_new(change):
                     yield change

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -10,15 +10,22 @@ from msgspec import Struct
 
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
-from waterclock.api.changes import Selection, changes_of_job_frame, changes_of_run_frame
+from waterclock.api.changes import (
+    Selection,
+    change_of_ended,
+    changes_of_job_frame,
+    changes_of_run_frame,
+)
 from waterclock.api.errors import Invalid
 from waterclock.api.methods.jobs import find
 from waterclock.api.moments import sequence_before
+from waterclock.api.readmodels import jobs, runs
+from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import streams
 from waterclock.core.jetstream.pull import Delivery, Pull
 from waterclock.core.jetstream.reader import stream_state
 from waterclock.proto import methods, names
-from waterclock.proto.answers import Change
+from waterclock.proto.answers import ENDED, Change, Run
 from waterclock.proto.queries import WatchQuery
 
 _CLOCKS = timedelta(seconds=2)
@@ -47,6 +54,9 @@ async def watch(app: Application, request: WatchQuery, caller: Caller) -> AsyncI
     subjects = _subjects(app, selection)
     position = await _start(app, request, subjects)
     yield Change(position=str(position), type="position", at=datetime.now(UTC))
+    if request.after is None and request.since is None and (ended := await _ended(app, selection, caller)):
+        yield change_of_ended(ended, str(position))
+        return
     deadline = (
         None if request.stay_seconds is None else asyncio.get_running_loop().time() + request.stay_seconds
     )
@@ -54,12 +64,14 @@ async def watch(app: Application, request: WatchQuery, caller: Caller) -> AsyncI
         while arrived := await log.next(deadline):
             for stream, delivery in arrived:
                 read = changes_of_job_frame if stream == names.JOBS else changes_of_run_frame
-                position = log.after(stream, delivery.sequence)
-                for change in read(delivery.data):
-                    if not selection.wants(change):
-                        continue
+                wanted = [change for change in read(delivery.data) if selection.wants(change)]
+                before, position = position, log.after(stream, delivery.sequence)
+                for left, change in zip(range(len(wanted) - 1, -1, -1), wanted, strict=True):
                     final = selection.is_final(change)
-                    yield msgspec.structs.replace(change, position=str(position), final=final)
+                    # Only the last change of a frame moves on: who breaks off before it gets the frame again.
+                    yield msgspec.structs.replace(
+                        change, position=str(before if left else position), final=final
+                    )
                     if final:
                         return
 
@@ -73,6 +85,21 @@ async def _selection(app: Application, request: WatchQuery, caller: Caller) -> S
     return Selection(
         namespace=caller.namespace, job=request.job, run=request.run, types=frozenset(request.type), once=once
     )
+
+
+async def _ended(app: Application, selection: Selection, caller: Caller) -> Run | None:
+    """What is watched, if it was over before the watch began: its last event would never come."""
+    if selection.run is None and not selection.once:
+        return None
+    with suppress(ReadModelsAway):
+        await app.freshness.of_runs(app.partition_of(selection.run or selection.job or ""))
+        if selection.run is not None:
+            run = await runs.one(app.pool, caller.namespace, selection.run)
+        else:
+            row = await jobs.one(app.pool, caller.namespace, selection.job or "")
+            run = None if row is None else row.last_run
+        return run if run is not None and run.status in ENDED else None
+    return None
 
 
 def _subjects(app: Application, selection: Selection) -> dict[str, str]:
