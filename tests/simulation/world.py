@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from waterclock.core.domain.partition.decided import Pass
 from waterclock.core.domain.partition.index import HORIZON, MINUTE, IndexEntry, decode_entry
-from waterclock.core.domain.partition.ledger import Pass
 from waterclock.core.domain.partition.owner import Diverged, Owner
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.proto.events import Frame, JobCreated, JobEvent, RunEvent, RunQueued

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from waterclock.core.domain.partition.ledger import Lacking
+from waterclock.core.domain.partition.decided import Lacking
 from waterclock.core.store.store import Missing, Store
 
 LONGEST = 64 * 1024

@@ -7,8 +7,9 @@ from waterclock.core.domain.partition.owner import Diverged
 from waterclock.core.jetstream.errors import Conflict, LogError, LogUnavailable
 from waterclock.core.jetstream.lease import Lease
 from waterclock.proto import names
+from waterclock.scheduler.fenced_log import LeaseLost
 from waterclock.scheduler.membership import BEAT, Membership
-from waterclock.scheduler.partition import LeaseLost, Partition
+from waterclock.scheduler.partition import Partition
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.rendezvous import assigned
 

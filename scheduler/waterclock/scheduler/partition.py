@@ -11,15 +11,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from waterclock.core.domain.partition.decided import Lacking, Pass
 from waterclock.core.domain.partition.index import HORIZON, MINUTE
-from waterclock.core.domain.partition.ledger import Lacking, Pass
 from waterclock.core.domain.partition.owner import Diverged, Owner
 from waterclock.core.domain.partition.post import Letter
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.workflow.errors import Unusable
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.lease import Lease
-from waterclock.core.jetstream.publisher import Message
 from waterclock.core.jetstream.pull import Delivery, Pull
 from waterclock.core.store.store import StoreError
 from waterclock.proto import names
@@ -28,6 +27,7 @@ from waterclock.proto.events import Frame, RunEvent
 from waterclock.proto.spec import JobSpec
 from waterclock.scheduler.claims import Claims
 from waterclock.scheduler.definitions import read_definition
+from waterclock.scheduler.fenced_log import FencedLog, LeaseLost
 from waterclock.scheduler.lines import Lines, Unreadable
 from waterclock.scheduler.pausing import pause_job
 from waterclock.scheduler.ports import Ports
@@ -38,7 +38,6 @@ from waterclock.scheduler.timing_index import TimingIndex
 from waterclock.scheduler.work import recovered_message, work_message
 
 _FRAME_EVENTS = 500
-_BATCH_FRAMES = 100
 _PASS_DEFINITIONS = 500
 """A pass reads about this many definitions, so that a flood of them does not hold up what is due."""
 _RECOVER_CHUNK = 500
@@ -56,10 +55,6 @@ _SNAPSHOT_EVENTS = 20_000
 _log = logging.getLogger(__name__)
 
 
-class LeaseLost(Exception):
-    """Somebody else owns the partition now, or may."""
-
-
 class Partition:
     def __init__(self, ports: Ports, partition: int, lease: Lease) -> None:
         self.partition = partition
@@ -68,6 +63,7 @@ class Partition:
         self._writer = f"{ports.instance}/{lease.token}"
         self._mark = encode({"writer": self._writer})[:-1] + b","
         """How a frame of ours begins: it need not be decoded when it comes back."""
+        self._log = FencedLog(ports.publisher, partition, lease, self._writer)
         self._index = TimingIndex(ports.timing, partition)
         self._snapshots = Snapshots(ports.control, partition)
         self._claims = Claims(ports, partition)
@@ -214,8 +210,10 @@ class Partition:
             if decided.index:
                 await self._index.write(decided.index_changes())
             if decided.events:
-                self._own_through = await self._append(owner, decided.events)
+                self._since_snapshot += len(decided.events)
+                self._own_through = await self._log.append(decided.events, owner.state.cursor)
                 owner.wrote(self._own_through, decided.events)
+                self._ports.tally.decided(decided.events)
             for job_id, version in decided.forgotten.items():
                 await self._index.forget(job_id, version)
             owner.cleaned(owner.state.cursor.jobs)
@@ -259,38 +257,6 @@ class Partition:
             owner.ask_again(run_id, self._ports.clock.now_us() + _STORE_PAUSE)
         else:
             owner.supply(run_id, lacking.start, lines, total, self._ports.clock.now_us())
-
-    async def _append(self, owner: Owner, events: list[RunEvent]) -> int:
-        """One frame, or several in atomic batches; fenced by the lease either way.
-
-        The cursor is on the last frame: what stands before it is decided again after a crash, and found to be there.
-        """
-        self._since_snapshot += len(events)
-        chunks = [events[start : start + _FRAME_EVENTS] for start in range(0, len(events), _FRAME_EVENTS)]
-        frames = [
-            Frame(
-                writer=self._writer,
-                events=tuple(chunk),
-                cursor=owner.state.cursor if number == len(chunks) else None,
-            )
-            for number, chunk in enumerate(chunks, 1)
-        ]
-        sequence = 0
-        try:
-            for start in range(0, len(frames), _BATCH_FRAMES):
-                sequence = await self._publish(frames[start : start + _BATCH_FRAMES])
-        except Conflict as error:
-            raise LeaseLost(f"partition {self.partition} has another owner: {error}") from error
-        self._ports.tally.decided(events)
-        return sequence
-
-    async def _publish(self, frames: list[Frame]) -> int:
-        subject = names.runs_subject(self.partition)
-        async with self._lease.fenced() as expect:
-            if len(frames) == 1:
-                return await self._ports.publisher.publish(subject, encode(frames[0]), expect=expect)
-            messages = [Message(subject=subject, data=encode(frame)) for frame in frames]
-            return await self._ports.publisher.publish_batch(messages, expect=expect)
 
     async def _follow_up(self, decided: Pass) -> None:
         connection = self._ports.connection

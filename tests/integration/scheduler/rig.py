@@ -50,7 +50,7 @@ class Rig:
             frame = Frame(writer="test", events=(event,))
             await self.publisher.publish(names.runs_subject(partition), encode(frame))
 
-    async def work(self, deadline: float = 10.0) -> WorkItem:
+    async def work(self, deadline: float = 30.0) -> WorkItem:
         """The next attempt in the queue, acked."""
         async with asyncio.timeout(deadline):
             while not self._work:
@@ -79,14 +79,14 @@ class Rig:
         return found
 
     async def until(
-        self, condition: Callable[[list[RunEvent]], bool], deadline: float = 10.0
+        self, condition: Callable[[list[RunEvent]], bool], deadline: float = 30.0
     ) -> list[RunEvent]:
         async with asyncio.timeout(deadline):
             while not condition(events := await self.events()):
                 await asyncio.sleep(0)
         return events
 
-    async def until_definition(self, job_id: str, kind: type, deadline: float = 10.0) -> JobEvent:
+    async def until_definition(self, job_id: str, kind: type, deadline: float = 30.0) -> JobEvent:
         async with asyncio.timeout(deadline):
             while not isinstance(event := await self.definition(job_id), kind):
                 await asyncio.sleep(0)

@@ -2,8 +2,8 @@
 
 from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.post import Dependencies, missing, waits_for
-from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Run
+from waterclock.core.domain.partition.taking import DueFire, Taking
 from waterclock.proto.events import (
     DependenciesChanged,
     DependenciesUsed,
@@ -18,9 +18,9 @@ from waterclock.proto.events import (
 
 
 class Dependents:
-    def __init__(self, ledger: Ledger, schedules: Schedules) -> None:
+    def __init__(self, ledger: Ledger, taking: Taking) -> None:
         self._ledger = ledger
-        self._schedules = schedules
+        self._taking = taking
 
     def define(self, event: JobEvent, version: int, now: Instant) -> None:
         """A definition changed: say for whom the job waits, if it does or did."""
@@ -103,7 +103,10 @@ class Dependents:
         elif spec.schedule.schedule_type == "DEPENDENT":
             at = max(job.completed.values()) if scheduled is None else scheduled
             self._use(job_id, scheduled, now)
-            self._schedules.take(job_id, job.version, spec, at, now, now, "dependency")
+            fire = DueFire(
+                job_id=job_id, version=job.version, spec=spec, scheduled=at, due=now, trigger="dependency"
+            )
+            self._taking.take(fire, now)
 
     def _use(self, job_id: str, scheduled: Instant | None, now: Instant) -> None:
         self._ledger.emit(DependenciesUsed(run_id=job_id, at=now, scheduled=scheduled))

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+from waterclock.core.domain.partition.decided import Lacking
 from waterclock.core.domain.partition.derived import Definition, member, source_in
-from waterclock.core.domain.partition.ledger import Lacking, Ledger
+from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.parts import OUTPUT_LIMIT, Expansion, node_of
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.workflow.errors import Unusable

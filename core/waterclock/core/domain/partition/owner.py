@@ -11,13 +11,15 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from waterclock.core.domain.partition.backfills import Backfills
+from waterclock.core.domain.partition.decided import Pass
 from waterclock.core.domain.partition.dependents import Dependents
 from waterclock.core.domain.partition.expansions import Expansions
 from waterclock.core.domain.partition.index import IndexEntry, Scheduled
-from waterclock.core.domain.partition.ledger import Ledger, Pass
+from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.post import Letter
 from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
+from waterclock.core.domain.partition.taking import Taking
 from waterclock.core.domain.partition.waves import Waves
 from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import (
@@ -58,11 +60,12 @@ class Owner:
         self.state = state
         self._ledger = Ledger(state)
         self._wheel: Wheel[Scheduled | Run] = Wheel(now)
-        self.schedules = Schedules(partition, self._ledger, self._wheel)
+        taking = Taking(self._ledger)
+        self.schedules = Schedules(partition, self._ledger, self._wheel, taking)
         self._backfills = Backfills(self._ledger)
         self._waves = Waves(self._ledger, self._emit)
         self._expansions = Expansions(self._ledger, self._emit)
-        self._dependents = Dependents(self._ledger, self.schedules)
+        self._dependents = Dependents(self._ledger, taking)
         self._posted: set[str] = set()
         """Letters that were handed out to be sent."""
         self._wrote: dict[str, int] = {}

@@ -7,14 +7,12 @@ from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.partition.catch_up import GRACE, CatchUpDecision, decide_catch_up
 from waterclock.core.domain.partition.index import IndexEntry, Scheduled, encode_entry, place
 from waterclock.core.domain.partition.ledger import Ledger
-from waterclock.core.domain.partition.overlap import decide_overlap
-from waterclock.core.domain.partition.post import missing, waits_for
 from waterclock.core.domain.partition.state import Run
+from waterclock.core.domain.partition.taking import DueFire, Taking
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.core.domain.schedule.fires import jittered
 from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import (
-    DependenciesUsed,
     Instant,
     JobCancelled,
     JobCreated,
@@ -22,23 +20,21 @@ from waterclock.proto.events import (
     JobPaused,
     JobResumed,
     JobUpdated,
-    RunSkipped,
     RunsMissed,
-    RunWaiting,
     ScheduleEnded,
-    Trigger,
 )
-from waterclock.proto.spec import JobSpec, Workflow
+from waterclock.proto.spec import JobSpec
 
 _SECOND = 1_000_000
 _RECURRING = ("CRON", "INTERVAL")
 
 
 class Schedules:
-    def __init__(self, partition: int, ledger: Ledger, wheel: Wheel[Scheduled | Run]) -> None:
+    def __init__(self, partition: int, ledger: Ledger, wheel: Wheel[Scheduled | Run], taking: Taking) -> None:
         self._partition = partition
         self._ledger = ledger
         self._wheel = wheel
+        self._taking = taking
         self.armed: dict[str, Scheduled] = {}
         self.loaded_until: Instant = 0
         """The index is in memory up to this instant."""
@@ -60,7 +56,10 @@ class Schedules:
             case JobCreated():
                 self._ledger.learn(job_id, version, spec)
                 if spec.schedule.schedule_type == "IMMEDIATE":
-                    self._take(job_id, version, spec, event.at, event.at, now)
+                    fire = DueFire(
+                        job_id=job_id, version=version, spec=spec, scheduled=event.at, due=event.at
+                    )
+                    self._taking.take(fire, now)
                 else:
                     self._arm(job_id, version, spec, self._born(spec, event.at), now)
             case JobUpdated(paused_at=None):
@@ -101,7 +100,7 @@ class Schedules:
         single = following is None or following.scheduled > until
         if item.spec.schedule.schedule_type not in _RECURRING or (single and now - item.due <= GRACE):
             item.after = item.scheduled
-            self._take(item.job_id, item.version, item.spec, item.scheduled, item.due, now)
+            self._taking.take(_due_fire(item, item.scheduled, item.due), now)
             return
         item.after = until if final else self._decidable(item, until)
         decision = decide_catch_up(item.fires, item.scheduled - 1, item.after, item.spec.catch_up, now)
@@ -129,127 +128,7 @@ class Schedules:
             )
         for scheduled in decision.taken:
             due = self._due(item, scheduled)
-            self._take(item.job_id, item.version, item.spec, scheduled, due, now, decision.caught_up)
-
-    def _take(
-        self,
-        job_id: str,
-        version: int,
-        spec: JobSpec,
-        scheduled: Instant,
-        due: Instant,
-        now: Instant,
-        caught_up: bool = False,
-    ) -> None:
-        self.take(job_id, version, spec, scheduled, due, now, "catch_up" if caught_up else "schedule")
-
-    def take(
-        self,
-        job_id: str,
-        version: int,
-        spec: JobSpec,
-        scheduled: Instant,
-        due: Instant,
-        now: Instant,
-        trigger: Trigger,
-    ) -> None:
-        """Decide one fire: queue it, let it wait, or say why not."""
-        ledger = self._ledger
-        run_id = ids.run_id(job_id, scheduled)
-        if run_id in ledger.state.runs:
-            return
-        if (unwanted := ledger.state.skips.get(run_id)) is not None:
-            self._skip(run_id, version, scheduled, due, unwanted, None, now, trigger)
-            return
-        if spec.start_deadline_seconds is not None and now - due > spec.start_deadline_seconds * _SECOND:
-            reason = f"start deadline of {spec.start_deadline_seconds:g} s passed"
-            ledger.emit(
-                RunsMissed(
-                    run_id=run_id,
-                    at=now,
-                    version=version,
-                    scheduled=scheduled,
-                    until=scheduled,
-                    count=1,
-                    reason=reason,
-                    trigger="schedule" if trigger == "catch_up" else trigger,
-                )
-            )
-            return
-        number: int | None = None
-        if (limit := spec.schedule.max_fires) is not None:
-            number = ledger.state.taken.get(job_id, 0) + 1
-            if number > limit:
-                return
-        active = [] if spec.overlap == "allow" else ledger.active(job_id)
-        overlap = decide_overlap(spec.overlap, active, caught_up=trigger == "catch_up")
-        if overlap.verdict == "skip":
-            self._skip(run_id, version, scheduled, due, overlap.reason, overlap.because_of, now, trigger)
-            return
-        for other in overlap.terminate:
-            ledger.cancel(ledger.state.runs[other], f"terminated for {run_id}", now, at_once=True)
-        for other in overlap.cancel:
-            ledger.cancel(ledger.state.runs[other], f"cancelled for {run_id}", now)
-        if overlap.verdict == "wait" and ledger.active(job_id):
-            ledger.emit(
-                RunWaiting(
-                    run_id=run_id,
-                    at=now,
-                    version=version,
-                    scheduled=scheduled,
-                    due=due,
-                    reason=overlap.reason,
-                    trigger=trigger,
-                    fire=number,
-                    epoch=ledger.epoch_after(job_id) if isinstance(spec.task, Workflow) else None,
-                )
-            )
-            return
-        if trigger != "dependency" and (lacking := missing(ledger.state.dependencies, job_id, scheduled)):
-            ledger.emit(
-                RunWaiting(
-                    run_id=run_id,
-                    at=now,
-                    version=version,
-                    scheduled=scheduled,
-                    due=due,
-                    reason=waits_for(lacking),
-                    trigger=trigger,
-                    fire=number,
-                    epoch=ledger.epoch_after(job_id) if isinstance(spec.task, Workflow) else None,
-                    waits_for="dependency",
-                )
-            )
-            return
-        if trigger != "dependency" and job_id in ledger.state.dependencies:
-            ledger.emit(DependenciesUsed(run_id=job_id, at=now, scheduled=scheduled))
-        ledger.queue(
-            run_id, version, spec, scheduled=scheduled, due=due, now=now, trigger=trigger, fire=number
-        )
-
-    def _skip(
-        self,
-        run_id: str,
-        version: int,
-        scheduled: Instant,
-        due: Instant,
-        reason: str,
-        because_of: str | None,
-        now: Instant,
-        trigger: Trigger,
-    ) -> None:
-        self._ledger.emit(
-            RunSkipped(
-                run_id=run_id,
-                at=now,
-                version=version,
-                scheduled=scheduled,
-                due=due,
-                reason=reason,
-                because_of=because_of,
-                trigger="schedule" if trigger == "catch_up" else trigger,
-            )
-        )
+            self._taking.take(_due_fire(item, scheduled, due, caught_up=decision.caught_up), now)
 
     # -- arming -----------------------------------------------------------------------------------------
 
@@ -360,3 +239,14 @@ class Schedules:
 
     def _end(self, job_id: str, version: int, reason: str, now: Instant) -> None:
         self._ledger.emit(ScheduleEnded(run_id=job_id, at=now, version=version, reason=reason))
+
+
+def _due_fire(item: Scheduled, scheduled: Instant, due: Instant, *, caught_up: bool = False) -> DueFire:
+    return DueFire(
+        job_id=item.job_id,
+        version=item.version,
+        spec=item.spec,
+        scheduled=scheduled,
+        due=due,
+        trigger="catch_up" if caught_up else "schedule",
+    )

@@ -1,0 +1,288 @@
+"""What an event does to a partition's state: `evolve`, in place."""
+
+from waterclock.core.domain.partition import parts, post
+from waterclock.core.domain.partition.parts import Expansion, Wave
+from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
+from waterclock.core.domain.run import TERMINAL, RunStatus, is_stale, transition
+from waterclock.proto.events import (
+    BackfillEnded,
+    BackfillRequested,
+    BackfillSteered,
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
+    DependentChanged,
+    LettersDelivered,
+    NodeMarked,
+    RerunRequested,
+    RunCancelled,
+    RunCancelRequested,
+    RunClosed,
+    RunEvent,
+    RunFailed,
+    RunLost,
+    RunOpened,
+    RunProgressed,
+    RunQueued,
+    RunRequested,
+    RunRetryRequested,
+    RunReturned,
+    RunSkipped,
+    RunsMissed,
+    RunSnoozed,
+    RunStarted,
+    RunSucceeded,
+    RunTimedOut,
+    RunWaiting,
+    SkipRequested,
+)
+from waterclock.proto.names import job_of, member_attempt
+
+
+def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
+    """Apply one event; says when it ended its run. An event the table has no step for changes nothing."""
+    if isinstance(event, RunsMissed) and event.count > 1:
+        return None
+    run = state.runs.get(event.run_id)
+    if run is None:
+        return _begin(state, event) if not _steer(state, event) else None
+    if is_stale(run.attempt, run.executor_id, event):
+        return None
+    status = transition(run.status, event)
+    if status is None:
+        return None
+    if status in TERMINAL:
+        _end(state, run, event, status)
+        return Ended(run, status)
+    run.status = status
+    _advance(state, run, event)
+    return None
+
+
+def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) -> None:
+    del state.runs[run.run_id]
+    state.waves.pop(run.run_id, None)
+    state.expansions.pop(run.run_id, None)
+    _count_failures(state, run, event)
+    if status == "SUCCESS" and run.job_id in state.post.dependents and run.counts:
+        post.announce(state.post, run.job_id, run.run_id, run.scheduled, event.at)
+    output = event.output if isinstance(event, RunSucceeded | RunClosed | NodeMarked) else None
+    if run.parent in state.waves:
+        parts.node_ended(state.waves[run.parent], run.run_id, status, output if run.output_kept else None)
+    elif run.parent in state.expansions:
+        if member_attempt(run.run_id) == state.runs[run.parent].attempt:
+            parts.member_ended(state.expansions[run.parent], run.run_id, status, output)
+    elif run.parent in state.backfills:
+        backfill = state.backfills[run.parent]
+        backfill.active -= 1
+        if status == "SUCCESS":
+            backfill.succeeded += 1
+        else:
+            backfill.failed += 1
+
+
+def _steer(state: PartitionState, event: RunEvent) -> bool:
+    """Events that concern a schedule or a backfill and not one run."""
+    match event:
+        case SkipRequested():
+            state.skips[event.run_id] = event.note or f"skipped by {event.actor or 'somebody'}"
+        case BackfillRequested():
+            state.backfills[event.run_id] = Backfill(
+                backfill_id=event.run_id,
+                job_id=job_of(event.run_id),
+                version=event.version,
+                fires=event.fires,
+                max_active=event.max_active,
+            )
+        case BackfillSteered():
+            backfill = state.backfills.get(event.run_id)
+            if backfill is not None:
+                backfill.paused = event.action == "pause"
+                backfill.cancelled = backfill.cancelled or event.action == "cancel"
+        case BackfillEnded():
+            state.backfills.pop(event.run_id, None)
+        case DependenciesChanged():
+            post.dependencies_changed(state.post, state.dependencies, event)
+        case DependencyCompleted():
+            post.completed(state.dependencies, event)
+        case DependenciesUsed():
+            post.used(state.dependencies, event)
+        case DependentChanged():
+            post.dependent_changed(state.post, event)
+        case LettersDelivered():
+            post.delivered(state.post, event.letters)
+        case _:
+            return False
+    return True
+
+
+def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
+    match event:
+        case RunQueued(again=True):
+            return None
+        case RunSkipped():
+            state.skips.pop(event.run_id, None)
+            if event.parent in state.waves:
+                parts.node_skipped(state.waves[event.parent], event.run_id, event.blocked)
+            return None
+        case NodeMarked():
+            if event.parent in state.waves:
+                parts.node_marked(state.waves[event.parent], event.run_id, event.succeeded, event.output)
+            return None
+        case RunCancelled():
+            state.orphans.pop(event.run_id, None)
+            if event.parent in state.waves:
+                parts.node_ended(state.waves[event.parent], event.run_id, "CANCELLED", None)
+            return None
+        case RunQueued() | RunWaiting() | RunOpened():
+            if _is_void(state, event):
+                if event.trigger == "fan_out":
+                    state.orphans[event.run_id] = None
+                return None
+            run = Run(
+                run_id=event.run_id,
+                job_id=job_of(event.run_id),
+                version=event.version,
+                scheduled=event.scheduled,
+                due=event.due,
+                status="QUEUED",
+                trigger=event.trigger,
+                parent=event.parent,
+                epoch=event.epoch,
+            )
+        case RunRequested():
+            scheduled = event.at if event.scheduled is None else event.scheduled
+            run = Run(
+                run_id=event.run_id,
+                job_id=job_of(event.run_id),
+                version=event.version,
+                scheduled=scheduled,
+                due=event.at,
+                status="WAITING",
+                waits="decision",
+                trigger=event.trigger,
+                parameters=event.parameters,
+            )
+        case RerunRequested():
+            run = Run(
+                run_id=event.run_id,
+                job_id=job_of(event.run_id),
+                version=event.version,
+                scheduled=event.scheduled,
+                due=event.at,
+                status="WAITING",
+                waits="decision",
+                trigger="now",
+                epoch=event.epoch,
+                parts="wave",
+                parameters=event.parameters,
+            )
+            state.waves[run.run_id] = parts.revived(event)
+        case RunRetryRequested():
+            run = Run(
+                run_id=event.run_id,
+                job_id=job_of(event.run_id),
+                version=event.version,
+                scheduled=event.scheduled,
+                due=event.at,
+                status="WAITING",
+                waits="decision",
+                trigger="now",
+                attempt=event.attempt,
+                first_attempt=event.attempt + 1,
+                parent=event.parent,
+                epoch=event.epoch,
+            )
+        case _:
+            return None
+    state.runs[run.run_id] = run
+    state.skips.pop(run.run_id, None)
+    if run.parent in state.backfills:
+        backfill = state.backfills[run.parent]
+        backfill.active += 1
+        backfill.position += 1
+    elif run.parent in state.expansions:
+        parts.member_begun(state.expansions[run.parent], run.run_id)
+    _advance(state, run, event)
+    return None
+
+
+def _is_void(state: PartitionState, event: RunQueued | RunWaiting | RunOpened) -> bool:
+    """A part that begins after its end was settled in another way, or after the end of the whole."""
+    if event.trigger == "workflow":
+        wave = state.waves.get(event.parent or "")
+        return wave is None or parts.node_of(event.run_id) in wave.nodes
+    return event.trigger == "fan_out" and event.parent not in state.expansions
+
+
+def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
+    match event:
+        case RunQueued():
+            run.status, run.waits = "QUEUED", ""
+            run.attempt = event.attempt
+            run.first_attempt = event.first_attempt
+            run.crash_count = event.crash_count
+            run.queued_at = event.at
+            run.executor_id = None
+            run.due = event.due
+            run.pause_after = event.pause_after
+            run.output_kept, run.item = event.output_kept, event.item
+            if event.fire is not None:
+                state.taken[run.job_id] = event.fire
+        case RunWaiting():
+            run.status, run.waits = "WAITING", event.waits_for
+            _number(state, run, event.epoch)
+            if event.fire is not None:
+                state.taken[run.job_id] = event.fire
+        case RunOpened():
+            run.status, run.waits, run.parts = "RUNNING", "", event.kind
+            run.attempt, run.pause_after, run.output_kept = (
+                event.attempt,
+                event.pause_after,
+                event.output_kept,
+            )
+            run.parameters = event.parameters
+            _number(state, run, event.epoch)
+            if event.kind == "wave":
+                state.waves.setdefault(run.run_id, Wave()).to_clear = False
+            else:
+                state.expansions[run.run_id] = Expansion(total=event.total)
+            if event.fire is not None:
+                state.taken[run.job_id] = event.fire
+        case RunProgressed():
+            expansion = state.expansions.get(run.run_id)
+            if expansion is not None and expansion.total is None:
+                expansion.total = event.total
+        case RunStarted():
+            run.executor_id = event.executor_id
+        case RunFailed() | RunTimedOut():
+            run.due, run.waits = event.retry_at or event.at, "timer"
+        case RunSnoozed():
+            run.due, run.waits = event.until, "timer"
+            run.attempt -= 1
+        case RunReturned():
+            run.due, run.waits = event.at, "timer"
+            run.attempt -= 1
+        case RunLost():
+            run.crash_count = event.crash_count
+            run.executor_id = None
+        case RunCancelRequested():
+            run.cancelling = True
+            run.at_once = run.at_once or event.now
+        case _:
+            pass
+
+
+def _number(state: PartitionState, run: Run, epoch: int | None) -> None:
+    run.epoch = epoch
+    if epoch is not None and epoch > state.epochs.get(run.job_id, 0):
+        state.epochs[run.job_id] = epoch
+
+
+def _count_failures(state: PartitionState, run: Run, event: RunEvent) -> None:
+    if run.trigger in ("workflow", "fan_out"):
+        return
+    if isinstance(event, RunSucceeded) or (isinstance(event, RunClosed) and event.succeeded):
+        state.failures.pop(run.job_id, None)
+    elif run.pause_after is not None and isinstance(event, RunFailed | RunTimedOut | RunLost | RunClosed):
+        state.failures[run.job_id] = state.failures.get(run.job_id, 0) + 1
