@@ -7,6 +7,8 @@ from pathlib import Path
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
+_MACHINE = "machine"
+
 Account = dict[str, float]
 """CPU seconds by role."""
 
@@ -44,16 +46,28 @@ def resident_mb(pid: int) -> float:
 
 
 def take(pids: Mapping[str, Iterable[int]]) -> Account:
-    """CPU seconds of each role's processes, and of this one."""
+    """CPU seconds of each role's processes, of this one, and of the whole machine."""
     account = {role: sum(cpu_seconds(pid) for pid in each) for role, each in pids.items()}
     times = os.times()
-    return account | {"client": times.user + times.system}
+    return account | {"client": times.user + times.system, _MACHINE: _machine_seconds()}
 
 
 def per_thousand(before: Account, after: Account, jobs: int) -> Account:
-    """CPU seconds for 1,000 jobs by role, with their sum."""
+    """CPU seconds for 1,000 jobs by role, with their sum; `others` is what the rest of the machine did meanwhile."""
     spent = {role: max(0.0, after[role] - before.get(role, 0.0)) * 1000 / jobs for role in after}
-    return {role: round(seconds, 4) for role, seconds in (spent | {"total": sum(spent.values())}).items()}
+    machine = spent.pop(_MACHINE, None)
+    total = sum(spent.values())
+    spent["total"] = total
+    if machine is not None:
+        spent["others"] = max(0.0, machine - total)
+    return {role: round(seconds, 4) for role, seconds in spent.items()}
+
+
+def _machine_seconds() -> float:
+    """All cores: user, nice, system, and the time a hypervisor took away; not idle, not waiting for a disk."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    user, nice, system, _, _, interrupts, soft, stolen = fields[:8]
+    return (user + nice + system + interrupts + soft + stolen) / _TICK
 
 
 def _ticks(pid: int) -> int:

@@ -60,6 +60,7 @@ async def decide(connection: Connection, count: int) -> None:
             await publisher.publish_work([Message(subject=subject, data=item) for subject in subjects])
 
     await asyncio.gather(*map(partition, range(_PARTITIONS)))
+    await asyncio.to_thread(sys.stdin.readline)
 
 
 async def execute(connection: Connection, count: int) -> None:

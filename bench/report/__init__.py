@@ -3,6 +3,7 @@
 from bench.report import sections
 from bench.results import FILE, Results
 
+_QUIET = 0.05
 _DIRECTORY = FILE.parent
 _PAGE = _DIRECTORY.with_suffix(".md")
 
@@ -40,11 +41,29 @@ def _head(results: Results) -> str:
         lines.append(
             f"- Machine: {newest.machine}\n- Versions: {versions}\n- Command: {_commands(results)}\n- When: {newest.at}"
         )
+    if crowding := _crowding(results):
+        lines.append(crowding)
     if len(results.runs) > 1:
         lines.append(
             f"The figures come from {len(results.runs)} runs. The machine is noisy: ratios hold within one run only."
         )
     return "\n\n".join(lines)
+
+
+def _crowding(results: Results) -> str:
+    """Whether the machine was ours, as the kernel's own counts tell."""
+    shares = sorted(
+        result.cpu["others"] / (result.cpu["others"] + result.cpu["total"])
+        for result in results.all
+        if result.cpu.get("others") and result.cpu.get("total")
+    )
+    if not shares or shares[len(shares) // 2] < _QUIET:
+        return ""
+    return (
+        "**The machine was not quiet:** in the median result, processes that have nothing to do with the benchmark "
+        f"took {shares[len(shares) // 2]:.0%} of all CPU time spent meanwhile (at worst {shares[-1]:.0%}). Rates and lags "
+        "would be better on a machine of its own; CPU seconds hardly depend on it."
+    )
 
 
 def _commands(results: Results) -> str:

@@ -46,7 +46,7 @@ async def _sustained(house: Household, rate: int, seconds: int, stored: float) -
     count = rate * seconds
     before = await house.history.succeeded()
     defined = await house.history.definitions()
-    first = time.time() + 1.5 * count / stored + 5.0
+    first = time.time() + 2.5 * count / stored + 5.0
     await jobs.submit(house.clock, jobs.spread(count, first, seconds))
     await house.history.until_defined(defined + count, within=first - time.time(), poll=1.0)
     spare = first - time.time()

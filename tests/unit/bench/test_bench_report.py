@@ -116,6 +116,13 @@ def test_figures_of_several_runs_are_not_passed_off_as_one() -> None:
     assert " runs. " not in render(results(*ours()))
 
 
+def test_a_crowded_machine_is_admitted() -> None:
+    crowded = Result(name="submit/nats_bulk", figures={"rate": 1}, cpu={"total": 1.0, "others": 3.0})
+    assert "took 75% of all CPU time" in render(results(crowded))
+    alone = Result(name="submit/nats_bulk", figures={"rate": 1}, cpu={"total": 1.0, "others": 0.01})
+    assert "not quiet" not in render(results(alone))
+
+
 def test_a_loss_is_shown_beside_its_rate() -> None:
     lossy = Result(name="submit/rest_bulk", figures={"rate": 10, "missing": 3})
     assert "missing 3" in render(results(lossy))

@@ -53,6 +53,11 @@ def test_cpu_for_a_thousand_jobs_is_a_difference() -> None:
     assert accounting.per_thousand(before, after, 4_000) == {"nats": 0.5, "client": 0.125, "total": 0.625}
 
 
+def test_what_others_did_meanwhile_is_told_apart() -> None:
+    before, after = {"nats": 1.0, "machine": 10.0}, {"nats": 3.0, "machine": 15.0}
+    assert accounting.per_thousand(before, after, 1_000) == {"nats": 2.0, "total": 2.0, "others": 3.0}
+
+
 def test_a_process_that_came_back_counts_from_zero() -> None:
     assert accounting.per_thousand({"nats": 9.0}, {"nats": 1.0}, 1_000) == {"nats": 0.0, "total": 0.0}
 
