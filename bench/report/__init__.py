@@ -61,8 +61,8 @@ def _crowding(results: Results) -> str:
         return ""
     return (
         "**The machine was not quiet:** in the median result, processes that have nothing to do with the benchmark "
-        f"took {shares[len(shares) // 2]:.0%} of all CPU time spent meanwhile (at worst {shares[-1]:.0%}). Rates and lags "
-        "would be better on a machine of its own; CPU seconds hardly depend on it."
+        f"took {shares[len(shares) // 2]:.0%} of all CPU time spent meanwhile (at worst {shares[-1]:.0%}). Rates "
+        "and lags would be better on a machine of its own; CPU seconds hardly depend on it."
     )
 
 

@@ -21,6 +21,9 @@ from waterclock.core.jetstream.reader import stream_state
 from waterclock.proto import names
 
 _CHUNK = 20_000
+_SLOWEST = 2_000
+_PATIENCE = 60.0
+"""Schedules that are not stored at this rate, after so many seconds of grace, are given up on."""
 _RATE = 500
 _SECONDS = 10
 _KILL_RATE = 200
@@ -46,14 +49,17 @@ async def stored(plan: Plan) -> AsyncGenerator[Result, None]:
 async def _store(house: Household, begun: int, size: int) -> float:
     """Returns when all are in the index and in Postgres. Seconds until then."""
     began = time.perf_counter()
+    within = _PATIENCE + (size - begun) / _SLOWEST
     defined = await house.history.definitions()
     now = time.time()
     for start in range(begun, size, _CHUNK):
         chunk = [jobs.yearly(number, now) for number in range(start, min(start + _CHUNK, size))]
         await jobs.submit(house.clock, chunk)
-    await house.history.until_defined(defined + size - begun, within=900, poll=0.5)
+    await house.history.until_defined(defined + size - begun, within=within, poll=0.5)
     async with Connection.open(house.connection["nats"], name="bench") as connection:
-        while (await stream_state(connection, names.kv_stream(names.TIMING))).messages < size:
+        while (found := (await stream_state(connection, names.kv_stream(names.TIMING))).messages) < size:
+            if time.perf_counter() - began > within:
+                raise RuntimeError(f"after {within:.0f} s the index holds {found} of {size} schedules")
             await asyncio.sleep(0.2)
     return time.perf_counter() - began
 
