@@ -123,6 +123,7 @@ async def test_exactly_once_survives_a_stopped_executor(
         item = await owner.submit(Shell(command=script), delivery="exactly_once")
         start = await owner.start_of(item)
         holder = first if await owner.pid_of(start.executor_id) == first.pid else second
+        await eventually(lambda: effects.exists() and effects.read_text().endswith("\n"), "its first line")
         holder.send(signal.SIGSTOP)
         await owner.until(lambda: len(_starts(owner, item.run_id)) == 2, "a second start", patience=30)
         holder.send(signal.SIGCONT)
