@@ -7,7 +7,7 @@ from typing import Any
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import LogUnavailable
+from waterclock.core.jetstream.errors import LogError, LogUnavailable
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.backoff import Backoff
@@ -17,8 +17,9 @@ from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts import service as alerts
 from waterclock.projector.cycles import rarely_searched
 from waterclock.projector.database import SCHEMA, TRANSIENT, connect
+from waterclock.projector.guard import LogRefused
 from waterclock.projector.housekeeping import Housekeeping
-from waterclock.projector.migrations import migrate
+from waterclock.projector.migrations import SchemaTooNew, migrate
 from waterclock.projector.session import Session
 from waterclock.projector.share import Share
 from waterclock.projector.store import PositionMoved
@@ -26,6 +27,8 @@ from waterclock.proto import names
 
 _PASSES = (*TRANSIENT, TimeoutError, LogUnavailable, PositionMoved)
 """What a new session cures."""
+_FINAL = (LogRefused, SchemaTooNew, LogError)
+"""What somebody has to look at: trying again would not help, or do harm."""
 
 _log = logging.getLogger(__name__)
 
@@ -83,13 +86,14 @@ class Projector:
             try:
                 return await work()
             except _PASSES as error:
-                wait = backoff.after(loop.time() - began)
-                _log.warning(
-                    "folding pauses",
-                    extra={"error": f"{type(error).__name__}: {error}", "seconds": round(wait, 1)},
-                )
-                ready()
-                await asyncio.sleep(wait)
+                _log.warning("folding pauses", extra={"error": f"{type(error).__name__}: {error}"})
+            except _FINAL:
+                raise
+            except Exception:
+                # A client may fail in many ways when its server dies. Nothing is lost by beginning anew.
+                _log.exception("folding failed, and begins anew at the position in Postgres")
+            ready()
+            await asyncio.sleep(backoff.after(loop.time() - began))
 
     async def _migrate(self) -> None:
         connection = await connect(self._database_url, name=self._instance, patience=None)

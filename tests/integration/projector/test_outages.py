@@ -2,11 +2,12 @@
 
 import asyncio
 import random
+from itertools import count
 
 import asyncpg
 import pytest
 
-from projecting.log import Log
+from projecting.log import PARTITIONS, Log
 from projecting.process import ProjectorProcess
 from projecting.scenario import Scenario
 from projecting.service import caught_up, eventually, projecting, settings
@@ -14,6 +15,7 @@ from projecting.story import created, queued, succeeded
 from projecting.tables import contents
 from servers.server import Server
 from waterclock.projector.rebuild import rebuild
+from waterclock.projector.share import share_of
 
 
 async def assert_as_rebuilt(nats_url: str, database_url: str) -> None:
@@ -116,8 +118,17 @@ async def test_a_database_restored_from_a_backup_catches_up(
         await server.close()
 
 
+def two_that_share() -> list[str]:
+    """Names that the few partitions of a test do not all go to one of."""
+    for number in count():
+        pair = [f"projector-{number}-a", f"projector-{number}-b"]
+        if all(share_of(name, pair, PARTITIONS) for name in pair):
+            return pair
+    raise AssertionError
+
+
 async def test_projectors_share_the_partitions_and_take_over(
-    log: Log, nats_url: str, database_url: str
+    log: Log, nats_url: str, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = await asyncpg.connect(database_url)
 
@@ -128,6 +139,8 @@ async def test_projectors_share_the_partitions_and_take_over(
         )
         return found
 
+    pair = two_that_share()
+    monkeypatch.setattr("waterclock.projector.service.instance_id", lambda _: pair.pop())
     steps = list(Scenario(6, jobs=60).steps(runs=400))
     async with projecting(nats_url, database_url):
         async with projecting(nats_url, database_url):
