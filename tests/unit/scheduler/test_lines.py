@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.core.domain.partition.ledger import Lacking
+from waterclock.core.domain.partition.decided import Lacking
 from waterclock.core.store.store import Missing, Stored
 from waterclock.scheduler.lines import LONGEST, Lines, Unreadable
 
