@@ -64,6 +64,8 @@ async def test_each_component_killed_once_while_jobs_are_in_flight(tmp_path: Pat
         runs = [len(waterclock.get(f"/v1/jobs/{job_id}/runs")) for job_id in accepted]
         assert set(runs) == {1}
         assert await statuses(waterclock) == {"SUCCESS": len(accepted)}
+        audit = waterclock.cli("audit")
+        assert audit.returncode == 0, audit.stdout + audit.stderr
 
 
 async def test_kill_of_everything_at_once_loses_nothing(tmp_path: Path) -> None:
@@ -74,6 +76,8 @@ async def test_kill_of_everything_at_once_loses_nothing(tmp_path: Path) -> None:
     with program(tmp_path / "data") as again:
         for job_id in accepted:
             assert again.run_of(job_id, deadline=60)["status"] == "SUCCESS"
+        audit = again.cli("audit")
+        assert audit.returncode == 0, audit.stdout + audit.stderr
 
 
 async def test_jobs_are_accepted_and_executed_while_postgres_is_away(tmp_path: Path) -> None:
