@@ -62,7 +62,7 @@ def _crowding(results: Results) -> str:
     return (
         "**The machine was not quiet:** in the median result, processes that have nothing to do with the benchmark "
         f"took {shares[len(shares) // 2]:.0%} of all CPU time spent meanwhile (at worst {shares[-1]:.0%}). Rates "
-        "and lags would be better on a machine of its own; CPU seconds hardly depend on it."
+        "and lags would be better on a machine of its own, and so would CPU seconds: frames fill less when crowded."
     )
 
 
