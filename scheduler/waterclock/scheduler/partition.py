@@ -75,7 +75,8 @@ class Partition:
         self._to_recover: list[str] = []
         self._consumed = 0
         self._own_through = 0
-        self._since_snapshot = 0
+        self._since_snapshot = 1
+        """Events decided and definitions read; the takeover's own reading counts as one."""
         self._snapshot_at = time.monotonic()
         self._next_pass = 0.0
         self._owner: Owner | None = None
@@ -200,6 +201,7 @@ class Partition:
             for event in changes:
                 owner.observe_job(event, delivery.sequence, now)
             taken, events = taken + 1, events + len(changes)
+        self._since_snapshot += events
         del self._jobs[:taken]
         if self._jobs:
             self._wake.set()
