@@ -8,11 +8,10 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Iterable
-from hashlib import blake2b
 
 import msgspec
 
+from waterclock.core.domain.rendezvous import assigned
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us
@@ -54,7 +53,8 @@ class Share:
         }
         await self._control.put(names.member_key(_KIND, self._instance), msgspec.json.encode(beat), ttl=TTL)
         members = await self._control.scan(names.member_key(_KIND, "*"))
-        mine = share_of(self._instance, (entry.key.rpartition(".")[2] for entry in members), self._count)
+        others = {entry.key.rpartition(".")[2] for entry in members}
+        mine = frozenset(assigned(self._instance, others | {self._instance}, self._count))
         if mine != self.partitions:
             _log.info("partitions to fold", extra={"partitions": len(mine), "projectors": len(members)})
             self.partitions = mine
@@ -65,17 +65,3 @@ class Share:
             await self._control.delete(names.member_key(_KIND, self._instance))
         except LogError:
             pass  # the heartbeat runs out by itself
-
-
-def share_of(instance: str, members: Iterable[str], partitions: int) -> frozenset[int]:
-    """Rendezvous hashing: when members come or go, only their own partitions move."""
-    everyone = sorted({*members, instance})
-    return frozenset(
-        partition
-        for partition in range(partitions)
-        if max(everyone, key=lambda member: _weight(member, partition)) == instance
-    )
-
-
-def _weight(member: str, partition: int) -> bytes:
-    return blake2b(f"{member}/{partition}".encode(), digest_size=8).digest()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from waterclock.core.domain.partition.owner import Diverged
+from waterclock.core.domain.rendezvous import assigned
 from waterclock.core.jetstream.errors import Conflict, LogError, LogUnavailable
 from waterclock.core.jetstream.lease import Lease
 from waterclock.proto import names
@@ -11,7 +12,6 @@ from waterclock.scheduler.fenced_log import LeaseLost
 from waterclock.scheduler.membership import BEAT, Membership
 from waterclock.scheduler.partition import Partition
 from waterclock.scheduler.ports import Ports
-from waterclock.scheduler.rendezvous import assigned
 
 _POLL = 0.25
 """How often a partition that should be ours is tried for: a dead owner's lease is noticed that soon."""

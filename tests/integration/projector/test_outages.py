@@ -14,8 +14,8 @@ from projecting.service import caught_up, eventually, projecting, settings
 from projecting.story import created, queued, succeeded
 from projecting.tables import contents
 from servers.server import Server
+from waterclock.core.domain.rendezvous import assigned
 from waterclock.projector.rebuild import rebuild
-from waterclock.projector.share import share_of
 
 
 async def assert_as_rebuilt(nats_url: str, database_url: str) -> None:
@@ -122,7 +122,7 @@ def two_that_share() -> list[str]:
     """Names that the few partitions of a test do not all go to one of."""
     for number in count():
         pair = [f"projector-{number}-a", f"projector-{number}-b"]
-        if all(share_of(name, pair, PARTITIONS) for name in pair):
+        if all(assigned(name, pair, PARTITIONS) for name in pair):
             return pair
     raise AssertionError
 
