@@ -29,6 +29,7 @@ class Rig:
         self.publisher = publisher
         self._pulls = pulls
         self._work: list[WorkItem] = []
+        self._seen: set[tuple[str, int]] = set()
 
     async def create(self, job_id: str, spec: JobSpec, at: int | None = None) -> int:
         now = now_us() if at is None else at
@@ -56,7 +57,13 @@ class Rig:
             while not self._work:
                 for pull in self._pulls:
                     for delivery in await pull.next(timeout=0.01):
-                        self._work.append(decode_work(delivery.data))
+                        item = decode_work(delivery.data)
+                        if (
+                            item.run_id,
+                            item.queued,
+                        ) not in self._seen:  # acked early here: an owner may recover it
+                            self._work.append(item)
+                        self._seen.add((item.run_id, item.queued))
                         pull.ack(delivery)
         return self._work.pop(0)
 
