@@ -51,7 +51,8 @@ class World:
         return wave
 
     async def backfill(self) -> str:
-        job = await self.job()
+        """One that is still at it when it is paused, however slow the way there."""
+        job = await self.job(command="sleep 60")
         made = await self.house.http.post(f"/v1/jobs/{job}/backfill", json=HOUR)
         return str(made.json()["backfill_id"])
 
