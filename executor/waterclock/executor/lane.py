@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from waterclock.core.domain.start_deadline import missed_in_queue
 from waterclock.core.jetstream.delivery import Delivery
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor import ending
@@ -18,6 +19,7 @@ from waterclock.executor.performer.performer import Performer
 from waterclock.executor.processes import WardenLost
 from waterclock.executor.running import Cause, Running, ended_by, key_of
 from waterclock.executor.slots import Slots
+from waterclock.proto.events import RunsMissed
 from waterclock.proto.work import WorkItem
 
 _log = logging.getLogger(__name__)
@@ -141,7 +143,10 @@ class Lane:
 
     async def _run(self, running: Running, crash_count: int) -> None:
         try:
-            if running.item.spec.delivery == "exactly_once":
+            spec = running.item.spec
+            if spec.start_deadline_seconds is not None and self._is_too_late(running, crash_count):
+                return
+            if spec.delivery == "exactly_once":
                 await self._run_fenced(running, crash_count)
             else:
                 attempt = self._started(running, crash_count)
@@ -158,6 +163,14 @@ class Lane:
             finally:
                 self._rest(running)
                 self._release(running.cost)
+
+    def _is_too_late(self, running: Running, crash_count: int) -> bool:
+        """Whether it was queued past its start deadline; if so, that is said and it is over."""
+        missed = missed_in_queue(running.item, crash_count, now_us())
+        if missed is None or running.cause is not None:
+            return False
+        self._report(running, missed)
+        return True
 
     async def _run_fenced(self, running: Running, crash_count: int) -> None:
         """As any other, but under a lease, and reported only if the lease is still held."""
@@ -214,7 +227,7 @@ class Lane:
         )
         return attempt
 
-    def _report(self, running: Running, event: OutcomeEvent) -> None:
+    def _report(self, running: Running, event: OutcomeEvent | RunsMissed) -> None:
         self._desk.reporter.ended(running, event, self._desk.keep_alive.let_go)
 
     async def _leave_place(self, running: Running) -> None:

@@ -12,12 +12,14 @@ from waterclock.executor.running import InHand, Key, Running
 from waterclock.executor.tally import Tally
 from waterclock.executor.tracing import tracer
 from waterclock.proto import names
-from waterclock.proto.events import OutcomeRejected, RunStarted
+from waterclock.proto.events import OutcomeRejected, RunsMissed, RunStarted
 
 _SILENT_SECONDS = 0.010
 _REMEMBERED = 10_000
 
 LetGo = Callable[[Running], None]
+Last = OutcomeEvent | OutcomeRejected | RunsMissed
+"""The last an executor says of an attempt."""
 
 
 class Reporter:
@@ -46,7 +48,7 @@ class Reporter:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._say_all_started)
 
-    def ended(self, running: Running, event: OutcomeEvent | OutcomeRejected, let_go: LetGo | None) -> None:
+    def ended(self, running: Running, event: Last, let_go: LetGo | None) -> None:
         """`let_go` is called when the log has acknowledged the outcome; None: the work is somebody else's by now."""
         self._silent.pop(running.key, None)
         self._tally.ended(running.item, event, running.pulled)

@@ -15,6 +15,7 @@ from waterclock.proto.events import (
     OutcomeRejected,
     RunCancelled,
     RunFailed,
+    RunsMissed,
     RunSucceeded,
     RunTimedOut,
 )
@@ -37,7 +38,9 @@ class Tally(Quiet):
         self._parts = {"decide": Spread(), "queue": Spread(), "start": Spread()}
         self._took = Spread()
 
-    def ended(self, item: WorkItem, event: OutcomeEvent | OutcomeRejected, pulled: Instant) -> None:
+    def ended(
+        self, item: WorkItem, event: OutcomeEvent | OutcomeRejected | RunsMissed, pulled: Instant
+    ) -> None:
         kind = str(event.__struct_config__.tag)
         self._outcomes[kind] += 1
         match event:
@@ -47,11 +50,11 @@ class Tally(Quiet):
                     self._ended[kind] += 1
                 else:
                     self._retries += 1
-            case RunSucceeded() | RunCancelled():
+            case RunSucceeded() | RunCancelled() | RunsMissed():
                 self._ended[kind] += 1
             case _:
                 pass
-        if isinstance(event, OutcomeRejected) or event.started is None:
+        if isinstance(event, OutcomeRejected | RunsMissed) or event.started is None:
             return
         self._took.add((event.at - event.started) / _SECOND)
         self._lag.add(max(0, event.started - item.due) / _SECOND)

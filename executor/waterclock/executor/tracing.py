@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b
 
 from waterclock.executor.classify import OutcomeEvent
-from waterclock.proto.events import Instant, OutcomeRejected, RunSucceeded
+from waterclock.proto.events import Instant, OutcomeRejected, RunsMissed, RunSucceeded
 from waterclock.proto.work import WorkItem
 
-Trace = Callable[[WorkItem, OutcomeEvent | OutcomeRejected, Instant], None]
+Trace = Callable[[WorkItem, OutcomeEvent | OutcomeRejected | RunsMissed, Instant], None]
 
 
 def tracer(environ: Mapping[str, str] = os.environ) -> Trace | None:
@@ -26,10 +26,10 @@ def tracer(environ: Mapping[str, str] = os.environ) -> Trace | None:
     return _trace
 
 
-def _trace(item: WorkItem, event: OutcomeEvent | OutcomeRejected, pulled: Instant) -> None:
+def _trace(item: WorkItem, event: OutcomeEvent | OutcomeRejected | RunsMissed, pulled: Instant) -> None:
     from opentelemetry import trace
 
-    if isinstance(event, OutcomeRejected) or event.started is None:
+    if isinstance(event, OutcomeRejected | RunsMissed) or event.started is None:
         return
     spans = trace.get_tracer("waterclock")
     digest = blake2b(item.run_id.encode(), digest_size=24).digest()

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from integration.scheduler.rig import rig, scheduler
+from waterclock.core.domain.start_deadline import missed_in_queue
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto.events import (
     JobCancelled,
@@ -87,6 +88,20 @@ async def test_a_failure_with_a_retry_is_queued_again_with_the_next_attempt(
             again = await r.work()
         assert (again.run_id, again.attempt) == (item.run_id, 2)
         assert again.queued >= now + 1_000_000
+
+
+async def test_a_run_that_an_executor_took_too_late_lets_the_next_one_in(
+    nats_url: str, tmp_path: Path
+) -> None:
+    async with rig(nats_url) as r, scheduler(nats_url, tmp_path):
+        schedule = Schedule(schedule_type="INTERVAL", interval_seconds=1)
+        spec = JobSpec(name="tick", task=TRUE, schedule=schedule, start_deadline_seconds=30)
+        await r.create("tick", spec)
+        first = await r.work()
+        missed = missed_in_queue(first, 0, first.due + 31_000_000)
+        assert missed is not None
+        await r.report(missed)
+        assert (await r.work()).scheduled > first.scheduled
 
 
 async def test_run_now_cancel_and_stop(nats_url: str, tmp_path: Path) -> None:

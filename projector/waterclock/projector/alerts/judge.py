@@ -80,6 +80,7 @@ class Judge:
             case RunLost() if event.dead:
                 return self._failed(sequence, event, event.reason or "its executors died too often")
             case RunsMissed():
+                self._open.pop(event.run_id, None)
                 many = "1 run" if event.count == 1 else f"{event.count} runs"
                 since = rfc3339(event.scheduled)
                 text = f"{many} of {job_of(event.run_id)} missed from {since}: {event.reason}"

@@ -6,6 +6,7 @@ from waterclock.core.domain import ids
 from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.overlap import decide_overlap
 from waterclock.core.domain.partition.post import missing, waits_for
+from waterclock.core.domain.start_deadline import too_late
 from waterclock.proto.events import (
     DependenciesUsed,
     Instant,
@@ -15,8 +16,6 @@ from waterclock.proto.events import (
     Trigger,
 )
 from waterclock.proto.spec import JobSpec, Workflow
-
-_SECOND = 1_000_000
 
 
 class DueFire(Struct, frozen=True, kw_only=True, gc=False):
@@ -46,9 +45,8 @@ class Taking:
         if (unwanted := ledger.state.skips.get(run_id)) is not None:
             self._skip(fire, run_id, unwanted, None, now)
             return
-        deadline = spec.start_deadline_seconds
-        if deadline is not None and now - fire.due > deadline * _SECOND:
-            self._miss(fire, run_id, f"start deadline of {deadline:g} s passed", now)
+        if (late := too_late(spec, fire.due, now)) is not None:
+            self._miss(fire, run_id, late, now)
             return
         number: int | None = None
         if (limit := spec.schedule.max_fires) is not None:

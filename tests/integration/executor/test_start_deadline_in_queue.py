@@ -1,0 +1,50 @@
+"""Work that waited in the queue past its start deadline does not start."""
+
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from waterclock.core.runtime.settings import Settings
+from waterclock.proto.events import Instant, RunsMissed, RunStarted, RunSucceeded
+from waterclock.proto.spec import Shell
+from waterclock.proto.work import WorkItem
+from workshop.owner import Owner
+from workshop.shop import open_shop
+
+_SECOND = 1_000_000
+
+
+def _was_told(owner: Owner, item: WorkItem) -> bool:
+    return bool(owner.of(item))
+
+
+async def test_it_is_missed_when_it_is_taken_and_the_slot_goes_to_the_next(
+    owner: Owner, settings: Settings, tmp_path: Path
+) -> None:
+    long_ago: Instant = owner.item(Shell(command="")).due - 60 * _SECOND
+    stale = [
+        owner.item(
+            Shell(command=f"touch {tmp_path}/ran"),
+            run={"due": long_ago},
+            start_deadline_seconds=30,
+            delivery=mode,
+        )
+        for mode in ("at_least_once", "exactly_once")
+    ]
+    fresh = owner.item(Shell(command="true"), start_deadline_seconds=30)
+    retried = owner.item(
+        Shell(command="true"), run={"due": long_ago, "attempt": 2}, start_deadline_seconds=30
+    )
+    await owner.give(*stale, fresh, retried)
+    async with open_shop(msgspec.structs.replace(settings, slots=1)):
+        await owner.end_of(fresh, RunSucceeded)
+        await owner.end_of(retried, RunSucceeded)
+        for item in stale:
+            await owner.until(partial(_was_told, owner, item), "the miss")
+            [event] = owner.of(item)
+            assert isinstance(event, RunsMissed)
+            assert event.reason.startswith("start deadline of 30 s passed in the queue: it was due 6")
+        await owner.nothing_left()
+    assert not (tmp_path / "ran").exists()
+    assert not [event for item in stale for event in owner.of(item) if isinstance(event, RunStarted)]
