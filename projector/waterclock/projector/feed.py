@@ -77,7 +77,7 @@ class Feed:
 
     async def some(self, timeout: float) -> bool:
         """Wait until there is something to take; False when nothing comes in time."""
-        while not self._ready():
+        while not self.is_ready:
             blocking = self._runs.first()
             if not await self._change(timeout if blocking is None else _PATIENCE):
                 if blocking is None:
@@ -110,7 +110,9 @@ class Feed:
                 count += len(run.events)
         return Batch(jobs=jobs, runs=runs, events=count)
 
-    def _ready(self) -> bool:
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is something to take."""
         if self._jobs.first() is not None:
             return True
         first = self._runs.first()

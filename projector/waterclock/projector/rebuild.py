@@ -4,7 +4,6 @@ The live tables are read and written all the while. Only for the last moment the
 new tables have come as far as the live ones; then the two schemas change names in one transaction.
 """
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -32,6 +31,7 @@ from waterclock.projector.retention import Retention
 from waterclock.projector.statements import statement
 from waterclock.projector.store import Store
 from waterclock.projector.switch import NEXT, RebuildRefused, drop_leftovers, refuse_views_outside, switch
+from waterclock.projector.writing import Writing
 from waterclock.proto import names
 
 __all__ = ["RebuildProgress", "RebuildRefused", "RebuildResult", "rebuild"]
@@ -115,7 +115,7 @@ class _Rebuild:
         self._store = Store(database, name)
         self._weeks = Weeks(database)
         self._projection = Projection(reader, self._store, self._weeks, self._positions)
-        self._writing: asyncio.Task[None] | None = None
+        self._writing = Writing()
         self._began = time.monotonic()
         self._stage: Stage = "definitions"
         self._events = 0
@@ -188,7 +188,7 @@ class _Rebuild:
         while any(self._positions.start(stream) < self._ends[stream] for stream in streams):
             if await feed.some(1.0):
                 await self._fold_once(feed)
-        await self._written()
+        await self._writing.done()
         self._folding += time.monotonic() - began
 
     async def _reach(self, feed: Feed, targets: dict[tuple[str, int], int]) -> None:
@@ -196,22 +196,15 @@ class _Rebuild:
             if await feed.some(0.1):
                 await self._fold_once(feed)
             else:
-                await self._written()
+                await self._writing.done()
                 await self._projection.follow(await caught_up(self._log, self._positions))
-        await self._written()
+        await self._writing.done()
 
     async def _fold_once(self, feed: Feed) -> None:
-        """Prepare a batch while the one before it is written: Postgres and we each have a processor busy."""
         prepared = await self._projection.prepare(feed.take(_EVENTS))
-        await self._written()
-        self._writing = asyncio.create_task(self._projection.write(prepared, now_us()))
+        await self._writing.begin(lambda: self._projection.write(prepared, now_us()))
         self._events += prepared.events
         self._report()
-
-    async def _written(self) -> None:
-        if self._writing is not None:
-            await self._writing
-            self._writing = None
 
     def _enter(self, stage: Stage) -> None:
         self._stage = stage

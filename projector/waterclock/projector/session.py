@@ -20,18 +20,17 @@ from waterclock.projector.feed import Feed
 from waterclock.projector.guard import Seen, caught_up, check_log
 from waterclock.projector.partitions import Weeks
 from waterclock.projector.positions import STREAMS, Positions
-from waterclock.projector.projection import Projection
+from waterclock.projector.projection import Prepared, Projection
 from waterclock.projector.statements import statement
 from waterclock.projector.store import Store
 from waterclock.projector.tally import TALLY
+from waterclock.projector.writing import Writing
 
-_EVENTS = 10_000
+_EVENTS = 20_000
 """Events folded at once, at most."""
-_CALM_GAP = 0.02
-_BUSY_GAP = 0.2
-_BUSY = 500
-"""After a pass of this many events the next one gathers for longer: a run that was queued and ended in between is
-then one row written once."""
+_GAPS = ((5_000, 0.5), (500, 0.2), (0, 0.02))
+"""After a pass of so many events the next one gathers for so long: a run that was queued and ended in between is
+then one row, written once."""
 _IDLE = 10.0
 
 _log = logging.getLogger(__name__)
@@ -42,6 +41,7 @@ class Session:
         self._log = log
         self._feed = feed
         self._projection = projection
+        self._writing = Writing()
         self._last = 0.0
         self._gap = 0.0
 
@@ -51,7 +51,9 @@ class Session:
         cls, log: Connection, database_url: str, instance: str, partitions: frozenset[int]
     ) -> AsyncIterator["Session"]:
         database = await connect(database_url, name=instance)
+        reader: asyncpg.Connection | None = None
         try:
+            reader = await connect(database_url, name=instance)
             positions = await _positions(database, log, partitions)
             weeks = Weeks(database)
             await weeks.open()
@@ -59,27 +61,39 @@ class Session:
             store = Store(database, instance)
             await store.open()
             async with Feed.open(log, positions) as feed:
-                yield cls(log, feed, Projection(database, store, weeks, positions))
+                session = cls(log, feed, Projection(reader, store, weeks, positions))
+                try:
+                    yield session
+                finally:
+                    await session._writing.abandon()
         finally:
             database.terminate()
+            if reader is not None:
+                reader.terminate()
 
     async def fold(self) -> None:
         """Pass after pass, for ever."""
         while True:
+            if not self._feed.is_ready:
+                await self._writing.done()
             if await self._feed.some(_IDLE):
-                await self.fold_once()
+                await self._fold_once()
             else:
                 await self._follow()
 
-    async def fold_once(self) -> None:
+    async def _fold_once(self) -> None:
         """A lone event is folded at once; in a stream of them, those of a moment together."""
         loop = asyncio.get_running_loop()
         await self._feed.filled(_EVENTS, self._last + self._gap - loop.time())
         self._last = began = loop.time()
         prepared = await self._projection.prepare(self._feed.take(_EVENTS))
+        await self._writing.begin(lambda: self._write(prepared, began))
+        self._gap = next(gap for events, gap in _GAPS if prepared.events >= events)
+
+    async def _write(self, prepared: Prepared, began: float) -> None:
         await self._projection.write(prepared, now_us())
-        TALLY.folded(prepared.events, loop.time() - began, prepared.moves, self._feed.waiting)
-        self._gap = _BUSY_GAP if prepared.events >= _BUSY else _CALM_GAP
+        seconds = asyncio.get_running_loop().time() - began
+        TALLY.folded(prepared.events, seconds, prepared.moves, self._feed.waiting)
 
     async def _follow(self) -> None:
         """Nothing came for a while: keep up with a log that goes on with other things than ours."""
