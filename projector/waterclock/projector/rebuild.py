@@ -16,10 +16,10 @@ from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.reader import stream_state
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.cycles import rarely_searched
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.carry_over import Carried, Gone, carry_over, gone
-from waterclock.projector.cycles import rarely_searched
 from waterclock.projector.database import SCHEMA, connect
 from waterclock.projector.feed import Feed
 from waterclock.projector.guard import Seen, caught_up, last_of

@@ -15,7 +15,6 @@ from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.service import StopSignal, ready
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts import service as alerts
-from waterclock.projector.cycles import rarely_searched
 from waterclock.projector.database import SCHEMA, TRANSIENT, connect
 from waterclock.projector.guard import LogRefused
 from waterclock.projector.housekeeping import Housekeeping
@@ -37,17 +36,12 @@ async def run(settings: Settings, stop: StopSignal) -> None:
     if settings.nats_url is None or settings.database_url is None:
         raise ValueError("the projector needs nats_url and database_url")
     instance = instance_id("projector")
-    with rarely_searched():
-        await _run(settings.nats_url, settings.database_url, settings, instance, stop)
-
-
-async def _run(nats_url: str, database_url: str, settings: Settings, instance: str, stop: StopSignal) -> None:
-    async with Connection.open(nats_url, name=instance) as log:
+    async with Connection.open(settings.nats_url, name=instance) as log:
         await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
         control = Bucket(log, Publisher(log), names.CONTROL)
         share = Share(control, instance, settings.partitions)
         await share.beat()
-        projector = Projector(log, database_url, instance, share)
+        projector = Projector(log, settings.database_url, instance, share)
         housekeeping = Housekeeping(log, control, settings, instance, share)
         try:
             await _first(

@@ -15,6 +15,7 @@ from typing import Protocol
 import uvloop
 
 from waterclock.core.runtime import logs
+from waterclock.core.runtime.cycles import rarely_searched
 from waterclock.core.runtime.metrics import serving_metrics
 from waterclock.core.runtime.settings import Settings
 
@@ -62,7 +63,7 @@ def ready() -> None:
 def run_service(component: str, entry: Entry, settings: Settings) -> int:
     """The main function of a component's process. Returns its exit code."""
     logs.setup(component, level=settings.log_level, format=settings.log_format)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with rarely_searched(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_until_stopped(entry, settings))
 
 
