@@ -1,6 +1,7 @@
 """Every stream, bucket and subject name, and how ids map to partitions. Nothing else spells one."""
 
 import re
+from bisect import bisect_right
 from zlib import crc32
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
@@ -81,13 +82,22 @@ def lease_subject(partition: int | str = "*") -> str:
     return f"wc.lease.{partition}"
 
 
-def work_subject(route: str, tier: str, band: int, run_id: str, queued: int) -> str:
+def work_line(route: str, tier: str, band: int) -> str:
+    """Where the work of one consumer stands in line."""
+    return f"wc.work.{route}.{tier}.{band}"
+
+
+def work_in(line: str, run_id: str, queued: int) -> str:
     """One subject for each time an attempt is queued, so that the queue can refuse the same one twice."""
-    return f"wc.work.{route}.{tier}.{band}.{run_id}.{queued}"
+    return f"{line}.{run_id}.{queued}"
+
+
+def work_subject(route: str, tier: str, band: int, run_id: str, queued: int) -> str:
+    return work_in(work_line(route, tier, band), run_id, queued)
 
 
 def work_filter(route: str, tier: str, band: int) -> str:
-    return f"wc.work.{route}.{tier}.{band}.>"
+    return f"{work_line(route, tier, band)}.>"
 
 
 def work_consumer(route: str, tier: str, band: int) -> str:
@@ -100,11 +110,7 @@ def route_of(queue: str, handler: str | None) -> str:
 
 
 def band_of(priority: int) -> int:
-    band = 0
-    for index, lowest in enumerate(BANDS):
-        if priority >= lowest:
-            band = index
-    return band
+    return max(0, bisect_right(BANDS, priority) - 1)
 
 
 def kv_stream(bucket: str) -> str:

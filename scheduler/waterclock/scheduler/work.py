@@ -4,6 +4,8 @@ It has no message id: its subject is its identity, and the queue holds one messa
 is published again is marked `recovered`, and an executor asks before it runs it.
 """
 
+from functools import lru_cache
+
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.jetstream.publisher import Message
 from waterclock.proto import names
@@ -58,6 +60,11 @@ def recovered_message(run: Run, spec: JobSpec) -> Message:
 
 def _message(item: WorkItem) -> Message:
     spec = item.spec
-    route = names.route_of(spec.queue, spec.task.handler if isinstance(spec.task, Handler) else None)
-    subject = names.work_subject(route, spec.tier, names.band_of(spec.priority), item.run_id, item.queued)
-    return Message(subject=subject, data=encode(item))
+    handler = spec.task.handler if isinstance(spec.task, Handler) else None
+    line = _line(spec.queue, handler, spec.tier, spec.priority)
+    return Message(subject=names.work_in(line, item.run_id, item.queued), data=encode(item))
+
+
+@lru_cache(maxsize=1024)
+def _line(queue: str, handler: str | None, tier: str, priority: int) -> str:
+    return names.work_line(names.route_of(queue, handler), tier, names.band_of(priority))

@@ -41,11 +41,13 @@ from waterclock.proto.names import job_of, member_attempt
 
 def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
     """Apply one event; says when it ended its run. An event the table has no step for changes nothing."""
-    if isinstance(event, RunsMissed) and event.count > 1:
-        return None
     run = state.runs.get(event.run_id)
     if run is None:
-        return _begin(state, event) if not _steer(state, event) else None
+        if isinstance(event, RunQueued) or not _steer(state, event):
+            _begin(state, event)
+        return None
+    if isinstance(event, RunsMissed) and event.count > 1:
+        return None
     if is_stale(run.attempt, run.executor_id, event):
         return None
     status = transition(run.status, event)
@@ -66,6 +68,8 @@ def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) ->
     _count_failures(state, run, event)
     if status == "SUCCESS" and run.job_id in state.post.dependents and run.counts:
         post.announce(state.post, run.job_id, run.run_id, run.scheduled, event.at)
+    if run.parent is None:
+        return
     output = event.output if isinstance(event, RunSucceeded | RunClosed | NodeMarked) else None
     if run.parent in state.waves:
         parts.node_ended(state.waves[run.parent], run.run_id, status, output if run.output_kept else None)
@@ -116,29 +120,15 @@ def _steer(state: PartitionState, event: RunEvent) -> bool:
     return True
 
 
-def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
+def _begin(state: PartitionState, event: RunEvent) -> None:
     match event:
         case RunQueued(again=True):
-            return None
-        case RunSkipped():
-            state.skips.pop(event.run_id, None)
-            if event.parent in state.waves:
-                parts.node_skipped(state.waves[event.parent], event.run_id, event.blocked)
-            return None
-        case NodeMarked():
-            if event.parent in state.waves:
-                parts.node_marked(state.waves[event.parent], event.run_id, event.succeeded, event.output)
-            return None
-        case RunCancelled():
-            state.orphans.pop(event.run_id, None)
-            if event.parent in state.waves:
-                parts.node_ended(state.waves[event.parent], event.run_id, "CANCELLED", None)
-            return None
+            return
         case RunQueued() | RunWaiting() | RunOpened():
             if _is_void(state, event):
                 if event.trigger == "fan_out":
                     state.orphans[event.run_id] = None
-                return None
+                return
             run = Run(
                 run_id=event.run_id,
                 job_id=job_of(event.run_id),
@@ -193,8 +183,22 @@ def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
                 parent=event.parent,
                 epoch=event.epoch,
             )
+        case RunSkipped():
+            state.skips.pop(event.run_id, None)
+            if event.parent in state.waves:
+                parts.node_skipped(state.waves[event.parent], event.run_id, event.blocked)
+            return
+        case NodeMarked():
+            if event.parent in state.waves:
+                parts.node_marked(state.waves[event.parent], event.run_id, event.succeeded, event.output)
+            return
+        case RunCancelled():
+            state.orphans.pop(event.run_id, None)
+            if event.parent in state.waves:
+                parts.node_ended(state.waves[event.parent], event.run_id, "CANCELLED", None)
+            return
         case _:
-            return None
+            return
     state.runs[run.run_id] = run
     state.skips.pop(run.run_id, None)
     if run.parent in state.backfills:
@@ -204,7 +208,6 @@ def _begin(state: PartitionState, event: RunEvent) -> Ended | None:
     elif run.parent in state.expansions:
         parts.member_begun(state.expansions[run.parent], run.run_id)
     _advance(state, run, event)
-    return None
 
 
 def _is_void(state: PartitionState, event: RunQueued | RunWaiting | RunOpened) -> bool:

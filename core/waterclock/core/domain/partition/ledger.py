@@ -7,6 +7,7 @@ from waterclock.core.domain.partition.derived import Definition, derive, total_o
 from waterclock.core.domain.partition.evolve import evolve
 from waterclock.core.domain.partition.parts import node_of
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
+from waterclock.core.domain.remembered import Remembered
 from waterclock.core.domain.workflow.errors import Unusable
 from waterclock.core.domain.workflow.shape import shape_of
 from waterclock.proto.events import (
@@ -28,6 +29,9 @@ from waterclock.proto.work import StopRequest
 SPECS_KEPT = 20_000
 WITHDRAWN_KEPT = 10_000
 
+_UNBEGUN = (RunSkipped, NodeMarked, RunCancelled)
+"""What may end a node that never ran. A tuple: built once, where `|` would be for every event."""
+
 
 class Ledger:
     def __init__(self, state: PartitionState) -> None:
@@ -36,7 +40,7 @@ class Ledger:
         for run in state.runs.values():
             self.by_job.setdefault(run.job_id, {})[run.run_id] = run
         self.open = Pass()
-        self.withdrawn: dict[str, str] = {}
+        self.withdrawn = Remembered[str, str](WITHDRAWN_KEPT)
         """Runs cancelled while queued, and why: an executor that starts one all the same is told to stop."""
         self.stirred: dict[str, None] = dict.fromkeys((*state.waves, *state.expansions))
         """Runs with parts that something happened to: what follows has not been decided yet."""
@@ -45,7 +49,7 @@ class Ledger:
         self._held: dict[str, set[str]] = {}
         """Parts whose end was decided here and may have been decided otherwise by their executor: nothing follows
         from it before that is known."""
-        self._specs: dict[tuple[str, int], Definition] = {}
+        self._specs = Remembered[tuple[str, int], Definition](SPECS_KEPT)
         self._gone: set[tuple[str, int]] = set()
 
     def take(self) -> Pass:
@@ -53,8 +57,6 @@ class Ledger:
         return done
 
     def learn(self, job_id: str, version: int, spec: JobSpec) -> None:
-        if len(self._specs) >= SPECS_KEPT:
-            del self._specs[next(iter(self._specs))]
         shape = shape_of(spec.task) if isinstance(spec.task, Workflow) else None
         self._specs[job_id, version] = Definition(spec, shape)
 
@@ -117,11 +119,7 @@ class Ledger:
         """Apply an event, decided here or read from the log."""
         runs = self.state.runs
         known = event.run_id in runs
-        unbegun = (
-            not known
-            and isinstance(event, RunSkipped | NodeMarked | RunCancelled)
-            and self._is_open_node(event.parent, event.run_id)
-        )
+        unbegun = not known and isinstance(event, _UNBEGUN) and self._is_open_node(event.parent, event.run_id)
         ended = evolve(self.state, event)
         if ended is not None:
             of_job = self.by_job[ended.run.job_id]
@@ -303,6 +301,4 @@ class Ledger:
         """Take back work that is queued or executing, whatever becomes of it."""
         self.open.withdrawn.append(run.run_id)
         self.withdrawn[run.run_id] = reason
-        if len(self.withdrawn) > WITHDRAWN_KEPT:
-            del self.withdrawn[next(iter(self.withdrawn))]
         self.open.stops.append((None, StopRequest(run_id=run.run_id, reason=reason, now=at_once)))

@@ -128,14 +128,14 @@ class Owner:
         if isinstance(event, JobCancelled):
             for run in list(self._ledger.by_job.get(event.job_id, {}).values()):
                 self._cancel(run, f"job cancelled by {event.actor or 'somebody'}", now)
-        self._move_cursor(jobs=version)
+        if version != self.state.cursor.jobs:
+            self._move_cursor(jobs=version)
 
     def wrote(self, sequence: int, events: Sequence[RunEvent]) -> None:
         """A frame of decisions is in the log. The end of a whole run also concerns those who wait for its job."""
         run_ids = [event.run_id for event in events]
-        run_ids += [job_of(event.run_id) for event in events if isinstance(event, RunClosed)]
-        for run_id in run_ids:
-            self._wrote[run_id] = sequence
+        run_ids += [job_of(event.run_id) for event in events if type(event) is RunClosed]
+        self._wrote.update(dict.fromkeys(run_ids, sequence))
         self._unread.append((sequence, run_ids))
 
     def observe_own(self, sequence: int) -> None:
@@ -390,6 +390,8 @@ class Owner:
     def _release(self, job_id: str, now: Instant) -> None:
         """Queue the oldest run that waits for the ones before it, if they have all ended."""
         runs = self._ledger.active(job_id)
+        if not runs:
+            return
         waiting = [run for run in runs if run.waits == "overlap"]
         if waiting and len(waiting) == len(runs) and self._dependents.let_pass(waiting[0], now):
             self._ledger.queue_again(waiting[0], now)
