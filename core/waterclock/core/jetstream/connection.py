@@ -47,6 +47,7 @@ class Connection:
         token: str | None = None,
         credentials: Path | None = None,
         tls: ssl.SSLContext | None = None,
+        inbox_prefix: str = "_INBOX",
         timeout: float = 10.0,
     ) -> AsyncIterator["Connection"]:
         """Connect to `url` (several servers are separated by commas), trying for `timeout` seconds.
@@ -65,7 +66,7 @@ class Connection:
             "tls": tls,
         }
         try:
-            await connection._connect(servers, timeout, name=name, **secrets)
+            await connection._connect(servers, timeout, name=name, inbox_prefix=inbox_prefix, **secrets)
             yield connection
         finally:
             await connection._close()
