@@ -32,8 +32,8 @@ from waterclock.proto.events import RunSucceeded
 from waterclock.proto.spec import Argv, JobSpec
 from waterclock.proto.work import WorkItem
 
-ROUNDS = 3
-SLOTS = 8
+ROUNDS = 5
+SLOTS = 16
 EXECUTOR = (
     "from waterclock.core.runtime.service import run_service; from waterclock.core.runtime.settings import load;"
     "from waterclock.executor.service import run; raise SystemExit(run_service('executor', run, load({})))"

@@ -14,7 +14,7 @@ from waterclock.projector.rebuild import rebuild
 
 
 async def _rebuild(data: Path) -> None:
-    result = await rebuild(resolved(Settings(data=data)), lambda progress: None)
+    result = await rebuild(resolved(Settings(data=data), "projector"), lambda progress: None)
     times = os.times()
     figures = msgspec.structs.asdict(result) | {"cpu_seconds": times.user + times.system}
     print(msgspec.json.encode(figures).decode())

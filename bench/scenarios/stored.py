@@ -18,6 +18,7 @@ from bench.result import Result
 from bench.scenarios.start_lag import warm_up
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.reader import stream_state
+from waterclock.core.runtime.nats_credentials import ADMIN, as_role, inbox_of
 from waterclock.proto import names
 
 _CHUNK = 20_000
@@ -56,7 +57,8 @@ async def _store(house: Household, begun: int, size: int) -> float:
         chunk = [jobs.yearly(number, now) for number in range(start, min(start + _CHUNK, size))]
         await jobs.submit(house.clock, chunk)
     await house.history.until_defined(defined + size - begun, within=within, poll=0.5)
-    async with Connection.open(house.connection["nats"], name="bench") as connection:
+    url = as_role(house.connection["nats"], house.data, ADMIN)
+    async with Connection.open(url, name="bench", inbox_prefix=inbox_of(ADMIN)) as connection:
         while (found := (await stream_state(connection, names.kv_stream(names.TIMING))).messages) < size:
             if time.perf_counter() - began > within:
                 raise RuntimeError(f"after {within:.0f} s the index holds {found} of {size} schedules")

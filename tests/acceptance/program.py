@@ -93,6 +93,11 @@ class Program:
     def log(self) -> str:
         return (self.data.parent / f"{self.data.name}.log").read_text(errors="replace")
 
+    def violations(self) -> list[str]:
+        """What components tried on NATS and have no right to."""
+        log = (self.data / "logs" / "nats.log").read_text(errors="replace")
+        return [line for line in log.splitlines() if "Violation" in line]
+
     @property
     def connection(self) -> dict[str, str]:
         found: dict[str, str] = json.loads((self.data / "connection.json").read_text())
@@ -151,6 +156,7 @@ def program(data: Path, *flags: str, environment: Mapping[str, str] | None = Non
     finally:
         if started._process is not None:
             assert started.stop() == 0, started.log()[-3000:]
+            assert started.violations() == []
 
 
 def until(condition: Callable[[], T | None], what: str, deadline: float = 30.0) -> T:

@@ -15,6 +15,7 @@ from waterclock.api.shelf import Shelf
 from waterclock.api.tokens import Tokens
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.instance import instance_id
@@ -49,11 +50,9 @@ class Application:
 
 @asynccontextmanager
 async def open_application(settings: Settings) -> AsyncIterator[Application]:
-    if settings.nats_url is None:
-        raise ValueError("settings without nats_url: resolve them first")
     instance = instance_id("api")
     async with AsyncExitStack() as scope:
-        connection = await scope.enter_async_context(Connection.open(settings.nats_url, name=instance))
+        connection = await scope.enter_async_context(open_log(settings, name=instance))
         pool = await scope.enter_async_context(Pool.open(settings.database_url))
         await ensure_streams(connection, Layout(partitions=settings.partitions, replicas=settings.replicas))
         publisher = Publisher(connection)

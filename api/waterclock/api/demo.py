@@ -43,7 +43,7 @@ async def submit_demo(connection: Connection) -> None:
 
 
 def _post(connection: Connection, job: dict[str, Any]) -> tuple[int, str]:
-    client = http.client.HTTPConnection(urlsplit(connection.http).netloc, timeout=_TIMEOUT)
+    client = _client(connection.http)
     headers = {
         "Content-Type": "application/json",
         "Authorization": f"Bearer {connection.token}",
@@ -56,3 +56,10 @@ def _post(connection: Connection, job: dict[str, Any]) -> tuple[int, str]:
         return 0, str(error)
     finally:
         client.close()
+
+
+def _client(url: str) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    if parts.scheme == "http":
+        return http.client.HTTPConnection(parts.netloc, timeout=_TIMEOUT)
+    return http.client.HTTPSConnection(parts.netloc, timeout=_TIMEOUT)

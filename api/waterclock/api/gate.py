@@ -8,11 +8,15 @@ from waterclock.api.errors import Unauthenticated
 from waterclock.api.rate import Rates
 from waterclock.api.tokens import Tokens
 from waterclock.core.runtime.settings import Settings, SettingsError
-from waterclock.proto.methods import Method
+from waterclock.proto.methods import Method, Scope
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _BOOTSTRAP = Caller(actor="token:bootstrap")
-_NATS = Caller(actor="nats")
+_WITHOUT_TOKEN: dict[str, frozenset[Scope]] = {
+    "submit": frozenset(("read", "submit")),
+    "read": frozenset(("read",)),
+    "nothing": frozenset(),
+}
 
 
 class Gate:
@@ -23,6 +27,7 @@ class Gate:
         self._bootstrap = settings.token
         self._rate = settings.rate_limit
         self._tokens = tokens
+        self._over_nats = Caller(actor="nats", scopes=_WITHOUT_TOKEN[settings.nats_without_token])
         self._rates = Rates()
 
     def admit(self, method: Method[Any, Any], authorization: str | None) -> Caller:
@@ -32,8 +37,13 @@ class Gate:
         return caller
 
     def admit_over_nats(self, method: Method[Any, Any], authorization: str | None) -> Caller:
-        """NATS has authenticated the connection by its own credentials; a token sent along narrows it."""
-        return self.admit(method, authorization) if authorization else _NATS
+        """As over HTTP; but who sends no token has at least shown a NATS password, and may look and submit."""
+        if authorization or self._open or method.scope == "open":
+            return self.admit(method, authorization)
+        if not self._over_nats.scopes:
+            raise Unauthenticated.because("send a token in the header `Authorization: Bearer TOKEN`")
+        self._over_nats.must(method)
+        return self._over_nats
 
     def _known(self, authorization: str | None) -> Caller:
         kind, _, token = (authorization or "").partition(" ")

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 import msgspec
+from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.micro import add_service
 from nats.micro.request import Request
@@ -17,6 +18,7 @@ from waterclock.api import bodies
 from waterclock.api.application import Application
 from waterclock.api.dispatch import answer, answers
 from waterclock.api.errors import Refused
+from waterclock.api.inbox_only import InboxOnly
 from waterclock.api.tally import REQUESTS
 from waterclock.proto.methods import METHODS, Method
 from waterclock.proto.names import SERVICE
@@ -39,7 +41,7 @@ async def serve(app: Application) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as tasks:
         endpoints = {method.subject: _Endpoint(app, method, tasks) for method in METHODS}
         service = await add_service(
-            app.connection.nc,
+            cast(Client, InboxOnly(app.connection.nc)),
             name=SERVICE,
             version=version("waterclock"),
             description="Runs every job on time, once, and can explain every run",

@@ -13,6 +13,7 @@ from waterclock.api.application import Application, open_application
 from waterclock.api.rest import routes
 from waterclock.core.runtime.service import StopSignal, ready
 from waterclock.core.runtime.settings import Settings
+from waterclock.core.runtime.tls import server_context
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +44,13 @@ async def serve_http(app: Application, stop: StopSignal) -> None:
         timeout_graceful_shutdown=max(1, int(settings.grace_seconds)),
         h11_max_incomplete_event_size=64 * 1024,
     )
+    config.load()
+    config.ssl = server_context(settings)
     server = _Server(config)
     with _listen(settings.host, settings.port) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         host, port = listener.getsockname()[:2]
-        log.info("serving", extra={"url": f"http://{host}:{port}"})
+        log.info("serving", extra={"url": f"{'https' if config.ssl else 'http'}://{host}:{port}"})
         ready()
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)

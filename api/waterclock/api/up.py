@@ -11,17 +11,21 @@ from pathlib import Path
 import msgspec
 
 from waterclock.api.demo import submit_demo
+from waterclock.core.jetstream.connection import Connection as Log
+from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime import logs
-from waterclock.core.runtime.child import WRONG_USAGE, ChildFailed
+from waterclock.core.runtime.child import ChildFailed
 from waterclock.core.runtime.connection_file import Connection, read_connection, write_connection
 from waterclock.core.runtime.data_lock import DataInUse, locked
 from waterclock.core.runtime.embedded_nats import EmbeddedNats
 from waterclock.core.runtime.embedded_postgres import EmbeddedPostgres
 from waterclock.core.runtime.embedded_server import EmbeddedServer, ServerFailed
+from waterclock.core.runtime.nats_credentials import ADMIN, CLIENT, inbox_of
 from waterclock.core.runtime.ports import LOOPBACK, free_port, is_free
 from waterclock.core.runtime.private_file import private_directory, write_private
 from waterclock.core.runtime.program import Component, Server
-from waterclock.core.runtime.service import StopSignal
+from waterclock.core.runtime.service import WRONG_USAGE, StopSignal
 from waterclock.core.runtime.settings import Settings, SettingsError, as_environment
 from waterclock.core.runtime.supervisor import Supervisor
 
@@ -46,7 +50,7 @@ async def up(settings: Settings, *, demo: bool) -> int:
     except ChildFailed as error:
         print(f"waterclock up: {error}; the servers' logs are in {settings.data / 'logs'}", file=sys.stderr)
         return error.exit_code if error.exit_code == WRONG_USAGE else 1
-    except (ServerFailed, OSError) as error:
+    except (ServerFailed, LogError, OSError) as error:
         print(f"waterclock up: {error}", file=sys.stderr)
         return 1
 
@@ -79,8 +83,11 @@ class _Household:
         return 0 if self._killed_by is None else 128 + self._killed_by
 
     async def _work(self, supervisor: Supervisor, *, demo: bool) -> None:
+        first = read_connection(self._data) is None
         connection = await self._start_servers(supervisor)
         write_connection(self._data, connection)
+        if first:
+            self._show_token(connection.token)
         await asyncio.gather(supervisor.start(self._services()), supervisor.start([self._api()]))
         print(f"ready: {connection.http}", flush=True)
         if demo:
@@ -88,25 +95,40 @@ class _Household:
 
     async def _start_servers(self, supervisor: Supervisor) -> Connection:
         settings, data = self._settings, self._data
+        nats = EmbeddedNats(data / "nats", log=data / "logs" / "nats.log")
+        postgres = EmbeddedPostgres(data / "postgres", log=data / "logs" / "postgres.log")
         embedded: list[EmbeddedServer] = []
-        nats_url, database_url = settings.nats_url, settings.database_url
-        if nats_url is None:
-            embedded.append(EmbeddedNats(data / "nats", log=data / "logs" / "nats.log"))
-        if database_url is None:
-            embedded.append(EmbeddedPostgres(data / "postgres", log=data / "logs" / "postgres.log"))
+        if settings.nats_url is None:
+            embedded.append(nats)
+        if settings.database_url is None:
+            embedded.append(postgres)
         await asyncio.gather(*(asyncio.to_thread(server.prepare) for server in embedded))
-        urls = {server.name: server.url for server in embedded}
         await supervisor.start([Server(server, inherit=[self._lock]) for server in embedded])
+        if settings.nats_url is None:
+            await self._lay_out(nats)
+        scheme = "http" if settings.http_cert is None else "https"
+        host = LOOPBACK if settings.host in ("0.0.0.0", "::") else settings.host
         return Connection(
-            http=f"http://{LOOPBACK if settings.host in ('0.0.0.0', '::') else settings.host}:{settings.port}",
-            nats=nats_url or urls["nats"],
-            database=database_url or urls["postgres"],
+            http=f"{scheme}://{host}:{settings.port}",
+            nats=settings.nats_url or nats.url_for(CLIENT),
+            database=settings.database_url or postgres.url,
             token=self._token(),
         )
+
+    async def _lay_out(self, nats: EmbeddedNats) -> None:
+        """The streams are made by an administrator: no component has the right to."""
+        settings = self._settings
+        async with Log.open(nats.url, name="up", inbox_prefix=inbox_of(ADMIN)) as log:
+            await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
 
     def _token(self) -> str:
         before = read_connection(self._data)
         return self._settings.token or (before.token if before else secrets.token_urlsafe(32))
+
+    def _show_token(self, token: str) -> None:
+        """Once in its life: from then on it is in the file only."""
+        if self._settings.token is None and self._settings.auth == "on":
+            print(f"admin token, kept in {self._data / 'connection.json'}: {token}", flush=True)
 
     def _services(self) -> list[Component]:
         counts = {

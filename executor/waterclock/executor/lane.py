@@ -202,7 +202,7 @@ class Lane:
         performer = self._performers.get(type(spec.task))
         if performer is None:
             return ending.Failed(reason=f"this executor cannot run a {type(spec.task).__name__}", final=True)
-        self._desk.reporter.started(running, at_once=performer.slow)
+        self._desk.reporter.started(running)
         deadline = None
         if spec.timeout_seconds is not None:
             deadline = start_deadline(running, spec.timeout_seconds, self._desk.stop_grace)

@@ -56,7 +56,9 @@ class Processes(asyncio.Protocol):
         self._unpacker = Unpacker()
         self._numbers = count(1)
         self._live: dict[int, Process] = {}
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._orders: list[bytes] = []
+        self._loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
         """Fails when the warden dies."""
 
     @classmethod
@@ -93,7 +95,7 @@ class Processes(asyncio.Protocol):
     ) -> Process:
         """`ended` fails with CannotStart if it could not be started; `hear` gets its output, piece by piece."""
         number = next(self._numbers)
-        process = Process(number, asyncio.get_running_loop().create_future(), hear)
+        process = Process(number, self._loop.create_future(), hear)
         self._live[number] = process
         self._order(
             Start(
@@ -113,9 +115,17 @@ class Processes(asyncio.Protocol):
             self._order(Stop(process.number, grace))
 
     def _order(self, order: Order) -> None:
+        """Orders of one turn of the loop go together: the warden wakes once for them."""
         if self._transport is None:
             raise WardenLost
-        self._transport.write(packed(order))
+        if not self._orders:
+            self._loop.call_soon(self._send_orders)
+        self._orders.append(packed(order))
+
+    def _send_orders(self) -> None:
+        orders, self._orders = self._orders, []
+        if self._transport is not None:
+            self._transport.write(b"".join(orders))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)

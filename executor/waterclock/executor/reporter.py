@@ -14,7 +14,7 @@ from waterclock.executor.tracing import tracer
 from waterclock.proto import names
 from waterclock.proto.events import OutcomeRejected, RunsMissed, RunStarted
 
-_SILENT_SECONDS = 0.010
+_SILENT_SECONDS = 0.025
 _REMEMBERED = 10_000
 
 LetGo = Callable[[Running], None]
@@ -40,10 +40,7 @@ class Reporter:
     def partition_of(self, run_id: str) -> int:
         return names.partition_of(run_id, self._partitions)
 
-    def started(self, running: Running, *, at_once: bool = False) -> None:
-        if at_once:
-            self._say_started(running)
-            return
+    def started(self, running: Running) -> None:
         self._silent[running.key] = running
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._say_all_started)

@@ -9,6 +9,7 @@ from waterclock.core.jetstream.broadcast import Broadcast
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.frames import FrameWriter
+from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.service import StopSignal, ready
@@ -48,7 +49,6 @@ class Executor:
             raise SettingsError("nats_url", "a URL like nats://host:4222", "nothing", "executor")
         self.executor_id = instance_id("executor")
         self.taking_work = asyncio.Event()
-        self._url = settings.nats_url
         self._settings = settings
         self._workers = workers
         self._runs_processes = processes
@@ -56,7 +56,7 @@ class Executor:
 
     async def run(self, stop: StopSignal) -> None:
         async with AsyncExitStack() as scope:
-            connection = await scope.enter_async_context(Connection.open(self._url, name=self.executor_id))
+            connection = await scope.enter_async_context(open_log(self._settings, name=self.executor_id))
             publisher = Publisher(connection)
             frames = FrameWriter(publisher, writer=self.executor_id)
             control = Bucket(connection, publisher, names.CONTROL)

@@ -13,4 +13,4 @@ def serve(worker: Worker, flags: dict[str, object]) -> int:
     async def entry(settings: Settings, stop: StopSignal) -> None:
         await Executor(settings, [worker], processes=False).run(stop)
 
-    return run_service("worker", entry, resolved(load(flags)))
+    return run_service("worker", entry, resolved(load(flags), "executor"))

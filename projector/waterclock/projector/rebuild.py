@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.reader import stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.cycles import rarely_searched
@@ -62,10 +63,10 @@ class RebuildResult(Struct, frozen=True, kw_only=True):
 
 
 async def rebuild(settings: Settings, progress: Callable[[RebuildProgress], None]) -> RebuildResult:
-    if settings.nats_url is None or settings.database_url is None:
-        raise ValueError("a rebuild needs nats_url and database_url")
+    if settings.database_url is None:
+        raise ValueError("a rebuild needs database_url")
     name = instance_id("rebuild")
-    async with Connection.open(settings.nats_url, name=name) as log:
+    async with open_log(settings, name=name) as log:
         database = await connect(settings.database_url, name=name, schema=NEXT, patience=None)
         reader = await connect(settings.database_url, name=name, schema=NEXT, patience=None)
         try:

@@ -8,6 +8,7 @@ from typing import Any
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError, LogUnavailable
+from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.backoff import Backoff
@@ -33,10 +34,10 @@ _log = logging.getLogger(__name__)
 
 
 async def run(settings: Settings, stop: StopSignal) -> None:
-    if settings.nats_url is None or settings.database_url is None:
-        raise ValueError("the projector needs nats_url and database_url")
+    if settings.database_url is None:
+        raise ValueError("the projector needs database_url")
     instance = instance_id("projector")
-    async with Connection.open(settings.nats_url, name=instance) as log:
+    async with open_log(settings, name=instance) as log:
         await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
         control = Bucket(log, Publisher(log), names.CONTROL)
         share = Share(control, instance, settings.partitions)

@@ -20,6 +20,9 @@ LOGS = "logs"
 ALERTS_KEY = "alerts.state"
 """In the control bucket: how far alerts have read, and what they have still to tell."""
 
+HANDOVER = "wc.handover"
+"""A hint among schedulers that a lease was released. Nothing depends on it."""
+
 SERVICE = "waterclock"
 SERVICE_PREFIX = "waterclock.v1"
 
@@ -119,6 +122,10 @@ def kv_stream(bucket: str) -> str:
 
 def kv_subject(bucket: str, key: str) -> str:
     return f"$KV.{bucket}.{key}"
+
+
+def object_stream(bucket: str) -> str:
+    return f"OBJ_{bucket}"
 
 
 def timing_hot(partition: int, job_id: str, version: int) -> str:

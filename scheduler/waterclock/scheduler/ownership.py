@@ -15,8 +15,6 @@ from waterclock.scheduler.ports import Ports
 
 _POLL = 0.25
 """How often a partition that should be ours is tried for: a dead owner's lease is noticed that soon."""
-_HANDOVER = "wc.handover"
-"""A hint that a lease was released. Nothing depends on it."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +50,7 @@ class Ownership:
         async def hinted(_: object) -> None:
             self._hint.set()
 
-        await self._ports.connection.nc.subscribe(_HANDOVER, cb=hinted)
+        await self._ports.connection.nc.subscribe(names.HANDOVER, cb=hinted)
         stop_watching = self._ports.connection.on_reconnect(self._reconnected)
         try:
             async with asyncio.TaskGroup() as group:
@@ -150,7 +148,7 @@ class Ownership:
             self._tasks.pop(number, None)
         try:
             await lease.release()
-            await self._ports.connection.nc.publish(_HANDOVER, b"")
+            await self._ports.connection.nc.publish(names.HANDOVER, b"")
         except Exception as error:
             _log.info("the lease of partition %d runs out by itself: %s", number, error)
 

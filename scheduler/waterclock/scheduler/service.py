@@ -5,7 +5,7 @@ import logging
 from contextlib import AsyncExitStack
 
 from waterclock.core.jetstream.bucket import Bucket
-from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.clock import SystemClock
@@ -21,11 +21,9 @@ _log = logging.getLogger(__name__)
 
 
 async def run(settings: Settings, stop: StopSignal) -> None:
-    if settings.nats_url is None:
-        raise ValueError("the scheduler needs nats_url")
     instance = instance_id("scheduler")
     async with AsyncExitStack() as stack:
-        connection = await stack.enter_async_context(Connection.open(settings.nats_url, name=instance))
+        connection = await stack.enter_async_context(open_log(settings, name=instance))
         await ensure_streams(connection, Layout(partitions=settings.partitions, replicas=settings.replicas))
         publisher = Publisher(connection)
         artifacts = open_store(settings, connection, publisher, names.ARTIFACTS)

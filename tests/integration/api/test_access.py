@@ -6,10 +6,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from waterclock.api.client.client import Client
-from waterclock.api.errors import NotFound, Unauthenticated
+from waterclock.api.errors import Forbidden, NotFound, Unauthenticated
+from waterclock.api.gate import Gate
+from waterclock.core.jetstream.protocol import publish_command
+from waterclock.proto import methods
 from waterclock.proto.methods import METHODS, Method
 
 from .conftest import Served
@@ -175,3 +179,43 @@ async def test_over_nats_a_token_narrows(house: Served) -> None:
     async with Client.connect(house.settings.nats_url, token=made["token"]) as gone:
         with pytest.raises(Unauthenticated):
             await gone.jobs.get(plain.job_id)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+async def test_over_nats_without_a_token_one_may_look_and_submit(house: Served, method: Method) -> None:  # type: ignore[type-arg]
+    """Not operate, and not administer: a NATS password alone is no token."""
+    answer = await house.app.connection.request(method.subject, b'{"no": "such field"}', timeout=10)
+    code = (answer.headers or {}).get("Nats-Service-Error-Code")
+    assert (code == "403") == (method.scope in ("operate", "admin"))
+
+
+async def test_over_nats_less_can_be_allowed_without_a_token(house: Served) -> None:
+    tokens = house.app.tokens
+    reading = Gate(msgspec.structs.replace(house.settings, nats_without_token="read"), tokens)
+    assert reading.admit_over_nats(methods.JOBS_LIST, None).scopes == {"read"}
+    with pytest.raises(Forbidden):
+        reading.admit_over_nats(methods.JOBS_CREATE, None)
+    closed = Gate(msgspec.structs.replace(house.settings, nats_without_token="nothing"), tokens)
+    for method in (methods.JOBS_LIST, methods.JOBS_CREATE):
+        with pytest.raises(Unauthenticated):
+            closed.admit_over_nats(method, None)
+    unguarded = Gate(msgspec.structs.replace(house.settings, auth="off"), tokens)
+    assert unguarded.admit_over_nats(methods.TOKENS_CREATE, None).everywhere
+
+
+@pytest.mark.parametrize("subject", ["waterclock.v1.jobs.list", "$SRV.INFO", "$SRV.PING.waterclock"])
+async def test_no_answer_is_written_into_the_log(house: Served, subject: str) -> None:
+    """The api may write where its callers may not: they cannot make it, by asking to be answered there."""
+    connection = house.app.connection
+    heard: list[bytes] = []
+    end = await connection.nc.tap("elsewhere.>", lambda subject, *_: heard.append(subject))
+    try:
+        connection.nc.send(publish_command(subject, "elsewhere.a", None, b"{}"))
+        answer = await connection.request(
+            subject, b"{}", timeout=10
+        )  # answered after the first would have been
+        assert answer.data
+        await connection.nc.flush()
+        assert heard == []
+    finally:
+        end()

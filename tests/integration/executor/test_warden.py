@@ -98,6 +98,51 @@ async def test_directories_are_fresh_and_removed(processes: Processes) -> None:
     assert await asyncio.to_thread(_existing, [*directories, again]) == [again]
 
 
+@pytest.mark.parametrize(
+    "change",
+    ["touch left", "touch gone; rm gone", "chmod 777 .", 'cd ..; rmdir "$OLDPWD"'],
+    ids=["a file", "a file for a while", "access", "itself"],
+)
+async def test_a_directory_is_used_again_only_if_nobody_changed_it(processes: Processes, change: str) -> None:
+    directory = processes.directories.take()
+    await _run_in(processes, directory, "true")
+    assert processes.directories.take_back(directory)
+    assert processes.directories.take() == directory
+    await _run_in(processes, directory, change)
+    assert not processes.directories.take_back(directory)
+    await processes.directories.remove(directory)
+    assert await asyncio.to_thread(_existing, [directory]) == []
+
+
+async def _run_in(processes: Processes, directory: str, command: str) -> None:
+    process = processes.start(
+        ["/bin/sh", "-c", command],
+        PATH,
+        directory=directory,
+        stdin=b"",
+        hear=lambda _: None,
+        output_bytes=0,
+        limits=Limits(),
+    )
+    assert (await process.ended).code == 0
+
+
+async def test_somebody_in_hiding_is_told_of(processes: Processes, tmp_path: Path) -> None:
+    """It cleared its environment and left its session, so it may be of any job that runs, and in its directory."""
+    other = start(processes, "sleep", "300")
+    hides = f"env -i /usr/bin/setsid /bin/sh -c '/usr/bin/touch {tmp_path}/hidden; exec /bin/sleep 300'"
+    process = start(
+        processes,
+        "sh",
+        "-c",
+        f"{hides} >/dev/null 2>&1 & until [ -e {tmp_path}/hidden ]; do sleep 0.01; done",
+    )
+    assert (await process.ended).strays
+    processes.stop(other, grace=0)
+    await other.ended
+    assert not (await start(processes, "true").ended).strays
+
+
 def _leave_something_in(directories: list[str]) -> None:
     for directory in directories:
         Path(directory, "left").touch()

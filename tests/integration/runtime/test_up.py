@@ -55,6 +55,7 @@ async def test_one_life_of_up(tmp_path: Path) -> None:
     data = tmp_path / "data"
     async with up(data) as running:
         before = _connection(data)
+        assert running.log.read_text().count(before["token"]) == 1, "shown once, at the very first start"
         await _is_as_the_contract_says(running)
         await _refuses_a_second(running)
         for name, pid in running.pids().items():
@@ -66,6 +67,7 @@ async def test_one_life_of_up(tmp_path: Path) -> None:
 
     async with up(data) as running:
         assert {**_connection(data), "http": None} == {**before, "http": None}
+        assert before["token"] not in running.log.read_text()
         pids = running.pids()
         running.process.send(signal.SIGINT)
         assert await asyncio.wait_for(running.process.wait(), 30) == 0
@@ -81,6 +83,20 @@ async def test_servers_that_are_there_are_used(tmp_path: Path, nats_url: str, da
         assert _connection(data)["database"] == database_url
         assert not (data / "nats").exists()
         assert not (data / "postgres").exists()
+
+
+async def test_a_worker_that_is_not_there_ends_it_with_2_and_a_line(tmp_path: Path, nats_url: str) -> None:
+    words = [sys.executable, "-m", "waterclock.api.cli", "executor", "--worker", "nowhere:worker"]
+    command = [*words, "--nats-url", nats_url, "--data", str(tmp_path)]
+    ended = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+    assert ended.returncode == 2
+    [line] = ended.stderr.splitlines()
+    assert "worker: expected a module that can be imported" in line
+
+    household = [*UP, str(tmp_path / "data"), "--worker", "nowhere:worker"]
+    ended = await asyncio.to_thread(subprocess.run, household, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
 
 
 async def _is_as_the_contract_says(running: Running) -> None:

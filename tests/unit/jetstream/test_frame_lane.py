@@ -2,7 +2,7 @@
 
 import asyncio
 
-from waterclock.core.jetstream.frames import MAX_BYTES, MAX_EVENTS, _Lane
+from waterclock.core.jetstream.frames import MAX_BYTES, MAX_EVENTS, _Lane, _stroke_before
 
 
 def lane_of(*sizes: int) -> _Lane:
@@ -37,3 +37,9 @@ async def test_a_frame_has_a_limit_of_bytes() -> None:
 async def test_an_event_over_the_limit_travels_alone() -> None:
     lane = lane_of(MAX_BYTES * 2, 1)
     assert [len(lane.take()[0]), len(lane.take()[0])] == [1, 1]
+
+
+def test_frames_that_linger_leave_together_and_never_later_than_promised() -> None:
+    assert {_stroke_before(time) for time in (7.0201, 7.0220, 7.0249)} == {_stroke_before(7.0201)}
+    assert _stroke_before(7.0201) < _stroke_before(7.0251)
+    assert 7.0249 - 0.005 < _stroke_before(7.0249) <= 7.0249

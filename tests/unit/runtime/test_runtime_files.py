@@ -5,6 +5,7 @@ import socket
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from waterclock.core.runtime.backoff import Backoff
@@ -17,6 +18,7 @@ from waterclock.core.runtime.connection_file import (
     write_processes,
 )
 from waterclock.core.runtime.instance import instance_id
+from waterclock.core.runtime.nats_credentials import kept_credentials
 from waterclock.core.runtime.ports import free_port, is_free, kept_port
 from waterclock.core.runtime.private_file import write_private
 from waterclock.core.runtime.settings import Settings, SettingsError
@@ -90,21 +92,36 @@ def test_processes_file_round_trip(tmp_path: Path) -> None:
 
 def test_who_joins_takes_what_was_not_given_from_the_file(tmp_path: Path) -> None:
     write_connection(tmp_path, CONNECTION)
-    settings = resolved(Settings(data=tmp_path, nats_url="nats://other:1"))
+    settings = resolved(Settings(data=tmp_path, nats_url="nats://other:1"), "api")
     assert settings.nats_url == "nats://other:1"
     assert settings.database_url == CONNECTION.database
     assert settings.token == CONNECTION.token
 
 
+def test_who_joins_an_embedded_server_comes_as_itself(tmp_path: Path) -> None:
+    (tmp_path / "nats").mkdir()
+    kept = kept_credentials(tmp_path / "nats", ["client", "scheduler"])
+    address = "127.0.0.1:4222"
+    client = f"nats://client:{kept.users['client']}@{address}"
+    write_connection(tmp_path, msgspec.structs.replace(CONNECTION, nats=client))
+
+    joined = resolved(Settings(data=tmp_path), "scheduler")
+    assert joined.nats_url == f"nats://scheduler:{kept.users['scheduler']}@{address}"
+    assert joined.nats_inbox == "_INBOX_scheduler"
+    elsewhere = resolved(Settings(data=tmp_path, nats_url="nats://me:secret@elsewhere:4222"), "scheduler")
+    assert elsewhere.nats_url == "nats://me:secret@elsewhere:4222"
+    assert elsewhere.nats_inbox == "_INBOX"
+
+
 def test_who_joins_nothing_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"nats_url: expected a URL.*connection\.json.*waterclock up"):
-        resolved(Settings(data=tmp_path))
+        resolved(Settings(data=tmp_path), "api")
 
 
 def test_a_damaged_connection_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "connection.json").write_text("{")
     with pytest.raises(SettingsError, match=r"connection\.json"):
-        resolved(Settings(data=tmp_path))
+        resolved(Settings(data=tmp_path), "api")
 
 
 def test_every_incarnation_has_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:

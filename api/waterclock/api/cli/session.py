@@ -1,14 +1,12 @@
 """A command's conversation with the service."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 from waterclock.api.client.blocking import BlockingWire
-from waterclock.api.errors import NotFound, Unreachable
-from waterclock.core.runtime.connection_file import read_connection
+from waterclock.api.client.finding import find
+from waterclock.api.errors import NotFound
 from waterclock.proto import methods, queries
 
 T = TypeVar("T")
@@ -16,15 +14,9 @@ T = TypeVar("T")
 
 @contextmanager
 def connected(data: str | None) -> Iterator[BlockingWire]:
-    """The service that `WATERCLOCK_NATS_URL` names, else the one in the data directory."""
-    url, token = os.environ.get("WATERCLOCK_NATS_URL"), os.environ.get("WATERCLOCK_TOKEN")
-    if not url or data:
-        directory = Path(data or os.environ.get("WATERCLOCK_DATA") or ".waterclock")
-        found = read_connection(directory)
-        if found is None:
-            raise Unreachable(f"no {directory / 'connection.json'}: start `waterclock up`, or say --data DIR")
-        url, token = found.nats, token or found.token
-    wire = BlockingWire(url, token=token)
+    """The service that the settings name, else the one in the data directory."""
+    way = find(data=data)
+    wire = BlockingWire(way.url, token=way.token, inbox=way.inbox, tls=way.tls())
     try:
         yield wire
     finally:

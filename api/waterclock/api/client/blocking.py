@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
@@ -20,6 +20,9 @@ from waterclock.api.client import sizes
 from waterclock.api.errors import Unavailable, Unreachable, refusal
 from waterclock.proto.methods import Method
 from waterclock.proto.problem import Problem
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
@@ -45,8 +48,19 @@ class _Message(Struct, frozen=True):
 class BlockingWire:
     """Repeats a call that got no answer, unchanged, until `patience` seconds have passed."""
 
-    def __init__(self, url: str, *, token: str | None, timeout: float = 10.0, patience: float = 5.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None,
+        inbox: str = "_INBOX",
+        tls: "SSLContext | None" = None,
+        timeout: float = 10.0,
+        patience: float = 5.0,
+    ) -> None:
         self._url = url
+        self._inbox = inbox
+        self._tls = tls
         self._authorization = f"Bearer {token}" if token else ""
         self._timeout = timeout
         self._patience = patience
@@ -98,7 +112,7 @@ class BlockingWire:
     def _connected(self) -> "Iterator[_Link]":
         try:
             if self._link is None:
-                self._link = _Link(self._url)
+                self._link = _Link(self._url, self._inbox, self._tls)
             yield self._link
         except OSError as error:
             self.close()
@@ -116,10 +130,11 @@ class BlockingWire:
 class _Link:
     """One connection and its inbox."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, inbox: str, tls: "SSLContext | None") -> None:
         self._socket, self._server = _dial(url)
+        self._tls = tls
         self._buffer = b""
-        self._inbox = f"_INBOX.{secrets.token_hex(11)}"
+        self._inbox = f"{inbox}.{secrets.token_hex(11)}"
         self._asked = 0
         try:
             self._greet()
@@ -153,12 +168,8 @@ class _Link:
     def _greet(self) -> None:
         info = json.loads(self._line().removeprefix(b"INFO "))
         self.max_payload = int(info.get("max_payload", _MAX_PAYLOAD)) - _HEADERS
-        if info.get("tls_required"):
-            import ssl
-
-            self._socket = ssl.create_default_context().wrap_socket(
-                self._socket, server_hostname=self._server.hostname
-            )
+        if info.get("tls_required") or self._tls is not None:
+            self._encrypt(offered=bool(info.get("tls_required") or info.get("tls_available")))
         options = {
             "verbose": False,
             "pedantic": False,
@@ -178,6 +189,16 @@ class _Link:
         while (line := self._line()) != b"PONG":
             if line.startswith(b"-ERR"):
                 raise OSError(line.decode(errors="replace"))
+
+    def _encrypt(self, *, offered: bool) -> None:
+        """Before anything secret is said."""
+        if not offered:
+            raise OSError("the server does not speak TLS")
+        if self._tls is None:
+            import ssl
+
+            self._tls = ssl.create_default_context()
+        self._socket = self._tls.wrap_socket(self._socket, server_hostname=self._server.hostname)
 
     def _read(self) -> _Message | None:
         kind, _, rest = self._line().partition(b" ")

@@ -12,15 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from waterclock.api.client.artifacts import Artifacts
+from waterclock.api.client.finding import find
 from waterclock.api.client.jobs import Jobs
 from waterclock.api.client.operations import DeadLetters, Fleet
 from waterclock.api.client.runs import Runs
 from waterclock.api.client.wire import Wire
 from waterclock.api.client.workflows import Workflows
-from waterclock.api.errors import Unreachable
-from waterclock.core.runtime.connection_file import read_connection
-
-DATA = Path(".waterclock")
 
 
 class Client:
@@ -47,19 +44,10 @@ class Client:
         patience: float = 15.0,
         environ: Mapping[str, str] = os.environ,
     ) -> AsyncIterator["Client"]:
-        """Connects to `url`, else `WATERCLOCK_NATS_URL`, else where `DATA/connection.json` says.
+        """Connects to `url`, else `WATERCLOCK_NATS_URL`, else where `DATA/connection.json` says; TLS as it is set.
 
         `timeout` is how long one try may take, `patience` how long a call without an answer is repeated.
         """
-        url = url or environ.get("WATERCLOCK_NATS_URL")
-        token = token or environ.get("WATERCLOCK_TOKEN")
-        if not url:
-            directory = Path(data or environ.get("WATERCLOCK_DATA") or DATA)
-            found = read_connection(directory)
-            if found is None:
-                raise Unreachable(
-                    f"no {directory / 'connection.json'}: start `waterclock up`, or say --data DIR"
-                )
-            url, token = found.nats, token or found.token
-        async with Wire.open(url, token=token, timeout=timeout, patience=patience) as wire:
+        way = find(url=url, data=data, token=token, environ=environ)
+        async with Wire.open(way, timeout=timeout, patience=patience) as wire:
             yield cls(wire)

@@ -12,6 +12,7 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from waterclock.api.client import sizes
+from waterclock.api.client.finding import Way
 from waterclock.api.errors import Unavailable, Unreachable, refusal
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable
@@ -48,12 +49,17 @@ class Wire:
 
     @classmethod
     @asynccontextmanager
-    async def open(
-        cls, url: str, *, token: str | None, timeout: float, patience: float
-    ) -> AsyncIterator["Wire"]:
+    async def open(cls, way: Way, *, timeout: float, patience: float) -> AsyncIterator["Wire"]:
         try:
-            async with Connection.open(url, name="waterclock-client", timeout=patience) as connection:
-                yield cls(connection, token=token, timeout=timeout, patience=patience)
+            async with Connection.open(
+                way.url,
+                name="waterclock-client",
+                credentials=way.credentials,
+                tls=way.tls(),
+                inbox_prefix=way.inbox,
+                timeout=patience,
+            ) as connection:
+                yield cls(connection, token=way.token, timeout=timeout, patience=patience)
         except LogUnavailable as error:
             raise Unreachable(str(error)) from error
 

@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 _ATTEMPT = 2.0
 _PAUSE = 0.05
 _GRACE = 2.0
+_HOPELESS = ("authorization", "certificate verify failed", "does not speak tls")
+"""What to ask again would not change while connecting: our password is wrong, or the server is not who it should be."""
 
 
 class Connection:
@@ -47,6 +49,7 @@ class Connection:
         token: str | None = None,
         credentials: Path | None = None,
         tls: ssl.SSLContext | None = None,
+        inbox_prefix: str = "_INBOX",
         timeout: float = 10.0,
     ) -> AsyncIterator["Connection"]:
         """Connect to `url` (several servers are separated by commas), trying for `timeout` seconds.
@@ -65,7 +68,7 @@ class Connection:
             "tls": tls,
         }
         try:
-            await connection._connect(servers, timeout, name=name, **secrets)
+            await connection._connect(servers, timeout, name=name, inbox_prefix=inbox_prefix, **secrets)
             yield connection
         finally:
             await connection._close()
@@ -166,8 +169,7 @@ class Connection:
         if self.last_error is None or reason_of(error) != reason_of(self.last_error):
             logger.warning("nats: %s", reason_of(error))
         self.last_error = error
-        if self._opening is not None and "authorization" in str(error).lower():
-            # To ask again with the same wrong password helps nobody.
+        if self._opening is not None and any(reason in str(error).lower() for reason in _HOPELESS):
             self._opening.reschedule(asyncio.get_running_loop().time())
 
     async def _disconnected(self) -> None:

@@ -1,7 +1,8 @@
 """Run events gathered into frames: one message, and one fsync, for many events.
 
 A lone event goes at once. While a frame of its partition is in flight, or the last one left less than `linger`
-ago, events gather for the next. One frame in flight for each partition keeps their order.
+ago, events gather for the next. One frame in flight for each partition keeps their order. Frames that have lingered
+leave on the strokes of a common clock, so that those of many partitions travel, and are answered, together.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ MAX_BYTES = 512 * 1024
 _ENVELOPE = 4096
 _ATTEMPT = 5.0
 _PAUSE = 0.2
+_STROKE = 0.005
 
 _encode = msgspec.json.Encoder().encode
 
@@ -111,7 +113,7 @@ class FrameWriter:
         """Send one frame after the other until the lane is empty."""
         try:
             while lane.events:
-                wait = lane.left + self._linger - self._loop.time()
+                wait = _stroke_before(lane.left + self._linger) - self._loop.time()
                 if wait > 0 and not lane.is_full:
                     await asyncio.sleep(wait)
                 lane.left = self._loop.time()
@@ -151,6 +153,10 @@ class FrameWriter:
                 future.set_exception(result)
             else:
                 future.set_result(result)
+
+
+def _stroke_before(time: float) -> float:
+    return time - time % _STROKE
 
 
 class _Lane:

@@ -14,6 +14,7 @@ from waterclock.core.jetstream.errors import Damaged, LogError, NotFound
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.reader import last_message
+from waterclock.proto import names
 
 CHUNK = 128 * 1024
 _AHEAD = 16
@@ -34,15 +35,20 @@ _decode = msgspec.json.Decoder(ObjectInfo).decode
 
 
 class Objects:
-    def __init__(self, connection: Connection, publisher: Publisher, bucket: str) -> None:
+    """`tidy`: what is replaced or abandoned is removed at once, not left to the stream's age limit."""
+
+    def __init__(
+        self, connection: Connection, publisher: Publisher, bucket: str, *, tidy: bool = True
+    ) -> None:
+        self._tidy = tidy
         self._connection = connection
         self._publisher = publisher
         self._bucket = bucket
-        self._stream = object_stream(bucket)
+        self._stream = names.object_stream(bucket)
 
     async def put(self, name: str, content: AsyncIterator[bytes]) -> ObjectInfo:
         """Store the content under the name, in place of what was there. It shows once it is complete."""
-        former = await self.info(name)
+        former = await self.info(name) if self._tidy else None
         nuid, digest, size, chunks = token_hex(11), sha256(), 0, 0
         try:
             async for chunk in _even(content):
@@ -56,8 +62,9 @@ class Objects:
             )
             await self._publisher.publish(self._record(name), _encode(info), rollup=True)
         except BaseException:
-            with suppress(LogError):
-                await self._purge(self._chunks(nuid))
+            if self._tidy:
+                with suppress(LogError):
+                    await self._purge(self._chunks(nuid))
             raise
         if former is not None:
             await self._purge(self._chunks(former.nuid))
@@ -143,10 +150,6 @@ class Objects:
 
     def _record(self, name: str) -> str:
         return f"$O.{self._bucket}.M.{urlsafe_b64encode(name.encode()).decode()}"
-
-
-def object_stream(bucket: str) -> str:
-    return f"OBJ_{bucket}"
 
 
 async def _even(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

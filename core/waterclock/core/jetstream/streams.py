@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LayoutError, NotFound, Refused
-from waterclock.core.jetstream.objects import object_stream
 from waterclock.proto import names
 
 _SECOND = 1_000_000_000
@@ -154,7 +153,7 @@ def _named(name: str, *subjects: str) -> dict[str, Any]:
 
 
 def _object_names(bucket: str) -> dict[str, Any]:
-    return _named(object_stream(bucket), f"$O.{bucket}.C.>", f"$O.{bucket}.M.>")
+    return _named(names.object_stream(bucket), f"$O.{bucket}.C.>", f"$O.{bucket}.M.>")
 
 
 def _days(days: float) -> int:

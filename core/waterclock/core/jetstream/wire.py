@@ -108,6 +108,17 @@ class WireClient(Client):
         self._pending = []
         self._pending_data_size = 0
 
+    def _connect_command(self) -> bytes:
+        """The first thing said that is secret. nats-py would say it in the clear if the server offers no TLS."""
+        if "tls" in self.options and self._encryption is None:
+            raise NatsError("nats: the server does not speak TLS")
+        return super()._connect_command()
+
+    @property
+    def _encryption(self) -> Any:
+        writer = getattr(self._transport, "_io_writer", None)
+        return None if writer is None else writer.get_extra_info("ssl_object")
+
     async def _attempt_reconnect(self) -> None:
         self.forget_pending()
         self.abort_socket()

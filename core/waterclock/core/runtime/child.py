@@ -11,8 +11,7 @@ from waterclock.core.runtime.backoff import Backoff
 from waterclock.core.runtime.embedded_server import ServerFailed
 from waterclock.core.runtime.process import Process
 from waterclock.core.runtime.program import Launched, Program
-
-WRONG_USAGE = 2
+from waterclock.core.runtime.service import WRONG_USAGE
 
 _EARLY_ENDS = 3
 """So many ends before it was ever ready mean that it never will be."""

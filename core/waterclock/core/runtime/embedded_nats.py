@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -13,24 +12,19 @@ from pathlib import Path
 
 import msgspec
 
+from waterclock.core.jetstream import permissions
 from waterclock.core.runtime.embedded_server import ServerFailed
 from waterclock.core.runtime.memory import memory_limit
+from waterclock.core.runtime.nats_credentials import ADMIN, NatsCredentials, kept_credentials
 from waterclock.core.runtime.ports import LOOPBACK, kept_port
 from waterclock.core.runtime.private_file import private_directory, write_private
 from waterclock.core.runtime.process import Process, spawn
-
-USER = "waterclock"
 
 _MAX_PAYLOAD = 8 * 1024 * 1024
 _MAX_PENDING = 256 * 1024 * 1024
 _MAX_CONSUMERS = 10_000
 _LOG_SIZE = 32 * 1024 * 1024
 _PROBE_TIMEOUT = 1.0
-
-
-class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    server_name: str
-    users: dict[str, str]
 
 
 class _JetStreamConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,13 +59,17 @@ class EmbeddedNats:
     def __init__(self, directory: Path, *, log: Path) -> None:
         self._directory = directory.absolute()
         self._log = log.absolute()
-        self._credentials: Credentials | None = None
+        self._credentials: NatsCredentials | None = None
         self.port = 0
         self.monitor_port = 0
 
     @property
     def url(self) -> str:
-        return f"nats://{USER}:{self._known_credentials.users[USER]}@{LOOPBACK}:{self.port}"
+        """For an administrator, who may do everything."""
+        return self.url_for(ADMIN)
+
+    def url_for(self, role: str) -> str:
+        return f"nats://{self._known_credentials.userinfo(role)}@{LOOPBACK}:{self.port}"
 
     @property
     def monitor_url(self) -> str:
@@ -80,16 +78,16 @@ class EmbeddedNats:
     def prepare(self) -> None:
         private_directory(self._directory)
         private_directory(self._log.parent)
-        self._credentials = _kept_credentials(self._directory / "credentials.json")
+        self._credentials = kept_credentials(self._directory, permissions.ROLE)
         self.port = kept_port(self._directory / "port")
         self.monitor_port = kept_port(self._directory / "monitor_port")
-        write_private(self._config_file, json.dumps(self._config(), indent=2))
+        write_private(self.config_file, json.dumps(self._config(), indent=2))
 
     def launch(self, *, inherit: Sequence[int] = ()) -> Process:
         # Rebuilding from damaged files can take all the memory there is; a soft limit makes Go collect first.
         environment = {**os.environ, "GOMEMLIMIT": str(memory_limit() // 2)}
         return spawn(
-            [nats_server_binary(), "--config", str(self._config_file)],
+            [nats_server_binary(), "--config", str(self.config_file)],
             env=environment,
             log=self._log,
             pass_fds=inherit,
@@ -119,11 +117,11 @@ class EmbeddedNats:
             connection.close()
 
     @property
-    def _config_file(self) -> Path:
+    def config_file(self) -> Path:
         return self._directory / "nats.conf"
 
     @property
-    def _known_credentials(self) -> Credentials:
+    def _known_credentials(self) -> NatsCredentials:
         if self._credentials is None:
             raise RuntimeError("prepare() has not been called")
         return self._credentials
@@ -139,19 +137,10 @@ class EmbeddedNats:
             "logfile_max_num": 3,
             "max_payload": _MAX_PAYLOAD,
             "max_pending": _MAX_PENDING,
-            "authorization": {"users": [{"user": u, "password": p} for u, p in credentials.users.items()]},
+            "authorization": {"users": permissions.users(credentials.users)},
             "jetstream": {
                 "store_dir": str(self._directory),
                 "sync_interval": "always",
                 "limits": {"default_max_consumers": _MAX_CONSUMERS},
             },
         }
-
-
-def _kept_credentials(file: Path) -> Credentials:
-    if not file.exists():
-        created = Credentials(
-            server_name=f"waterclock-{secrets.token_hex(4)}", users={USER: secrets.token_urlsafe(24)}
-        )
-        write_private(file, msgspec.json.encode(created).decode())
-    return msgspec.json.decode(file.read_bytes(), type=Credentials)

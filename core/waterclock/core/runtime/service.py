@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Protocol
@@ -17,9 +18,12 @@ import uvloop
 from waterclock.core.runtime import logs
 from waterclock.core.runtime.cycles import rarely_searched
 from waterclock.core.runtime.metrics import serving_metrics
-from waterclock.core.runtime.settings import Settings
+from waterclock.core.runtime.settings import Settings, SettingsError
 
 READY_FD = "WATERCLOCK_READY_FD"
+
+WRONG_USAGE = 2
+"""The exit code that says: another start would not help, somebody has to change a setting."""
 
 _MARGIN = 2.0
 """What a service gets beyond the grace to hand back what it could not finish."""
@@ -105,7 +109,11 @@ async def exit_code_of(service: "asyncio.Future[None]", stop: StopSignal, *, gra
         stopped.cancel()
     if service.cancelled():
         return 0 if stop.is_set() else 1
-    if error := service.exception():
+    error = service.exception()
+    if isinstance(error, SettingsError):
+        print(f"waterclock: {' '.join(str(error).split())}", file=sys.stderr)
+        return WRONG_USAGE
+    if error is not None:
         _log.error("ended by an error", exc_info=error)
         return 1
     if not stop.is_set():

@@ -25,6 +25,8 @@ Count = Annotated[int, Meta(ge=1, le=1024, description="a number from 1 to 1024"
 Seconds = Annotated[float, Meta(ge=0, le=86_400, description="seconds, from 0 to 86400")]
 Bytes = Annotated[int, Meta(ge=1, description="a number of bytes, at least 1")]
 Directory = Annotated[Path, Meta(description="a directory")]
+File = Annotated[Path, Meta(description="a file")]
+Tls = Annotated[Literal["auto", "on", "off"], Meta(description="auto, on or off")]
 Host = Annotated[str, Meta(min_length=1, description="an address to listen on")]
 NatsUrl = Annotated[
     str,
@@ -58,9 +60,35 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Given: an existing JetStream is used, none is embedded."""
     database_url: DatabaseUrl | None = None
     """Given: an existing Postgres is used, none is embedded."""
+    nats_credentials: File | None = None
+    """A NATS credentials file (`.creds`), instead of a password in the URL."""
+    nats_inbox: Annotated[str, Meta(pattern=r"^[\w-]{1,64}$", description="a name without dots")] = "_INBOX"
+    """What answers are sent under: one's own, where the server lets nobody else listen there."""
+
+    nats_tls: Tls = "auto"
+    """On: TLS, or no connection. Auto: if the URL begins with tls://, or one of the files below is given."""
+    nats_ca: File | None = None
+    """Who signed the server's certificate; without it the system's authorities count."""
+    nats_cert: File | None = None
+    """Our own certificate, for a server that asks for one."""
+    nats_key: File | None = None
+    database_tls: Tls = "auto"
+    """On: as `sslmode=verify-full`. Auto: if one of the files below is given, else as the URL says."""
+    database_ca: File | None = None
+    database_cert: File | None = None
+    database_key: File | None = None
+    http_cert: File | None = None
+    """The certificate (with its chain) of the REST interface, which then speaks HTTPS only."""
+    http_key: File | None = None
+    s3_ca: File | None = None
+
     token: Token | None = None
     auth: Annotated[Literal["on", "off"], Meta(description="on or off")] = "on"
     """Off lets everybody in who can reach the port; only on loopback."""
+    nats_without_token: Annotated[
+        Literal["submit", "read", "nothing"], Meta(description="submit, read or nothing")
+    ] = "submit"
+    """What a request over NATS may do that brings no token: its sender has only shown a NATS password."""
     rate_limit: Annotated[float, Meta(gt=0, le=1e6, description="requests a second, above 0")] | None = None
     """For tokens made without a rate of their own; the one that `up` writes has none."""
 

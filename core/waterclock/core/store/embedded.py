@@ -14,7 +14,8 @@ from waterclock.proto import names
 
 class EmbeddedStore:
     def __init__(self, connection: Connection, publisher: Publisher, bucket: str) -> None:
-        self._objects = Objects(connection, publisher, bucket)
+        # Old logs leave by age; so executors need no right to purge what others have written.
+        self._objects = Objects(connection, publisher, bucket, tidy=bucket != names.LOGS)
         self._small = Gathering(self._objects.put_small) if bucket == names.LOGS else None
         """Logs are many and short, and a sync to disk for each would be what limits the executor."""
 

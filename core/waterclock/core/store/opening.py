@@ -20,5 +20,5 @@ async def open_store(
         return
     from waterclock.core.store.s3 import S3Store  # takes half a second to import
 
-    async with S3Store.open(settings.store, kind, endpoint=settings.s3_endpoint) as store:
+    async with S3Store.open(settings.store, kind, endpoint=settings.s3_endpoint, ca=settings.s3_ca) as store:
         yield store

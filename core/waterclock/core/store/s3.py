@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 from aiobotocore.session import get_session
@@ -23,8 +24,13 @@ class S3Store:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str, kind: str, *, endpoint: str | None = None) -> AsyncIterator["S3Store"]:
-        """`s3://bucket/prefix`; credentials and region are found as by every AWS tool."""
+    async def open(
+        cls, url: str, kind: str, *, endpoint: str | None = None, ca: Path | None = None
+    ) -> AsyncIterator["S3Store"]:
+        """`s3://bucket/prefix`; credentials and region are found as by every AWS tool.
+
+        `ca`: who signed the service's certificate, if not one of the usual authorities.
+        """
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
         prefix = "/".join(part for part in (prefix.strip("/"), kind) if part) + "/"
         config = Config(
@@ -34,7 +40,10 @@ class S3Store:
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         )
-        async with get_session().create_client("s3", endpoint_url=endpoint, config=config) as client:
+        trusted = None if ca is None else str(ca)
+        async with get_session().create_client(
+            "s3", endpoint_url=endpoint, config=config, verify=trusted
+        ) as client:
             yield cls(client, bucket, prefix)
 
     async def put(self, name: str, content: AsyncIterator[bytes]) -> int:

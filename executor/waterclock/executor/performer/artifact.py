@@ -22,8 +22,6 @@ _JAR_ENTRY = "META-INF/MANIFEST.MF"
 
 
 class ArtifactPerformer:
-    slow = True
-
     def __init__(self, process: ProcessPerformer, cache: ArtifactCache, root: Path) -> None:
         self._process = process
         self._cache = cache

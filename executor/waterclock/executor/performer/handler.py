@@ -19,8 +19,6 @@ _NO_OUTPUT = ending.Succeeded()
 
 
 class HandlerPerformer:
-    slow = False
-
     def __init__(
         self, handlers: Mapping[str, Handled], outputs: Outputs, threads: Threads, crew: Crew
     ) -> None:

@@ -29,8 +29,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HttpPerformer:
-    slow = True
-
     def __init__(self, session: aiohttp.ClientSession, outputs: Outputs, *, private: bool) -> None:
         self._session = session
         self._outputs = outputs

@@ -8,7 +8,4 @@ from waterclock.executor.running import Running
 class Performer(Protocol):
     """Does what an attempt is for. Returns how it ended; when stopped, only once nothing of it is left."""
 
-    slow: bool
-    """Whether attempts usually outlast a flush, so that `started` is said at once."""
-
     async def perform(self, attempt: Attempt, running: Running) -> Ending: ...

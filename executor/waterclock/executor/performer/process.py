@@ -25,8 +25,6 @@ _SIGNALLED = 128
 
 
 class ProcessPerformer:
-    slow = True
-
     def __init__(
         self, processes: Processes, outputs: Outputs, *, identity: tuple[int, int] | None = None
     ) -> None:
@@ -59,10 +57,13 @@ class ProcessPerformer:
         In a fresh directory, or in the one given. It is removed afterwards.
         """
         directory = directory or self._directories.take()
+        deserted = False
         try:
-            return await self._run(attempt, running, argv, own_env, directory)
+            end, deserted = await self._run(attempt, running, argv, own_env, directory)
+            return end
         finally:
-            await self._directories.remove(directory)
+            if not (deserted and self._directories.take_back(directory)):
+                await self._directories.remove(directory)
 
     async def _run(
         self,
@@ -71,7 +72,8 @@ class ProcessPerformer:
         argv: Sequence[str],
         own_env: dict[str, str],
         directory: str,
-    ) -> ending.Ending:
+    ) -> tuple[ending.Ending, bool]:
+        """How it ended, and whether certainly nobody is left who could be in its directory."""
         log = self._outputs.open(attempt)
         payload = payload_of(attempt)
         process = self._processes.start(
@@ -96,9 +98,9 @@ class ProcessPerformer:
         finally:
             running.uninterruptible()
         if isinstance(exited, CannotStart):
-            return await log.kept(ending.Failed(reason=log.mask(str(exited))))
+            return await log.kept(ending.Failed(reason=log.mask(str(exited)))), True
         log.finish(exited.dropped)
-        return await log.kept(_ending(exited, running.cause, log))
+        return await log.kept(_ending(exited, running.cause, log)), not exited.strays
 
     async def _end_of(self, process: Process) -> Exited | CannotStart:
         """Also when we are cancelled ourselves: a process is never left to itself."""

@@ -108,7 +108,7 @@ class Keeper:
         try:
             ward.start(order)
         except (CannotStart, OSError) as error:
-            ward.close()
+            pipes.close()
             self._say(Refused(order.ward, str(error)))
             return
         self._wards[ward.number] = self._running[ward.pid] = ward
@@ -178,7 +178,7 @@ class Keeper:
         del self._wards[ward.number]
         for fd in ward.pipes.fds:
             del self._by_fd[fd]
-        self._say(ward.close())
+        self._say(ward.close(strays=bool(self._strays)))
 
     def _keep_time(self) -> None:
         if self._ended:

@@ -81,6 +81,8 @@ class Exited(Struct, frozen=True, array_like=True, tag=5):
     """Killed because its lease was not renewed."""
     left_behind: int
     """How many processes it left behind, which were killed."""
+    strays: bool
+    """Somebody whose ward is not known was there when it ended."""
 
 
 Order = Start | Stop | Renew

@@ -16,6 +16,9 @@ class Strays:
         self._candidates: dict[int, set[str]] = {}
         self._killed: set[int] = set()
 
+    def __bool__(self) -> bool:
+        return bool(self._candidates)
+
     def refresh(self, orphans: set[int], marks: Collection[str]) -> None:
         for gone in self._candidates.keys() - orphans:
             del self._candidates[gone]

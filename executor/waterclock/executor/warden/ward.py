@@ -62,7 +62,7 @@ class Ward:
         for fd, data in self.pipes.drain():
             self.hear(fd, data)
 
-    def close(self) -> Exited:
+    def close(self, *, strays: bool) -> Exited:
         """Nothing of it is left; give back what it held."""
         self.pipes.close()
         code, cpu_seconds, memory_bytes = self._ending
@@ -75,6 +75,7 @@ class Ward:
             last_line=self._last_line(),
             lapsed=self.lapsed,
             left_behind=self.left_behind,
+            strays=strays,
         )
 
     def _last_line(self) -> bytes:

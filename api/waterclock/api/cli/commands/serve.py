@@ -166,7 +166,7 @@ def rebuild(
     def show(now: RebuildProgress) -> None:
         progress(f"{now.stage}: {now.done:.0%}, {now.events} events in {now.seconds:.1f} s")
 
-    settings = resolved(load({"data": data, "nats_url": nats_url, "database_url": database_url}))
+    settings = resolved(load({"data": data, "nats_url": nats_url, "database_url": database_url}), "projector")
     result = uvloop.run(run(settings, show))
     progress("")
     if json:
@@ -185,5 +185,5 @@ def _component(name: str, **flags: object) -> int:
     from waterclock.core.runtime.service import run_service
     from waterclock.core.runtime.settings import load
 
-    settings = resolved(load(flags))
+    settings = resolved(load(flags), name)
     return run_service(name, import_module(f"waterclock.{name}.service").run, settings)
