@@ -13,7 +13,7 @@ from waterclock.core.domain.run import RunStatus, transition
 from waterclock.proto import names
 from waterclock.proto.answers import ENDED, Change, Run, RunState
 from waterclock.proto.codec import decode_frame, decode_job_frame
-from waterclock.proto.events import JobEvent, RunEvent, ScheduleEnded
+from waterclock.proto.events import JobEvent, RunEvent, RunReported, ScheduleEnded
 
 _BEFORE: tuple[RunStatus | None, ...] = ("RUNNING", "QUEUED", None, "RETRYING", "WAITING", "FAILED")
 """States to try an event on: a watcher joins in the middle and does not know the run's."""
@@ -104,6 +104,7 @@ def _job_change(event: JobEvent) -> Change:
 
 def changes_of_run(event: RunEvent) -> Change:
     ended = isinstance(event, ScheduleEnded)
+    report = event if isinstance(event, RunReported) else None
     return Change(
         position="",
         type=str(event.__struct_config__.tag),
@@ -112,11 +113,12 @@ def changes_of_run(event: RunEvent) -> Change:
         run_id=None if ended else event.run_id,
         status="COMPLETED" if ended else status_after(event),
         attempt_number=_field(event, "attempt"),
-        reason=_field(event, "reason") or None,
+        reason=_field(event, "reason") or (report and report.note) or None,
         executor_id=_field(event, "executor_id"),
         exit_code=_field(event, "exit_code"),
         error_message=_field(event, "error_message") or None,
         actor=_field(event, "actor") or None,
+        progress=None if report is None else report.done,
     )
 
 

@@ -41,6 +41,7 @@ async def serve_http(app: Application, stop: StopSignal) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=max(1, int(settings.grace_seconds)),
         h11_max_incomplete_event_size=64 * 1024,
     )

@@ -1,6 +1,8 @@
 """A method's answer as an HTTP response."""
 
 from collections.abc import AsyncIterator, Callable
+from functools import cache
+from string import Formatter
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -22,9 +24,8 @@ def write(http: AnyRequest, rest: Rest, answer: Any) -> Response[Any]:
     status = rest.status if getattr(answer, "created", True) else 200
     headers = {}
     if rest.location:
-        headers["Location"] = rest.location.format_map(
-            {name: quote(str(value), safe="~@") for name, value in msgspec.structs.asdict(answer).items()}
-        )
+        named = {name: quote(str(getattr(answer, name)), safe="~@") for name in _named_in(rest.location)}
+        headers["Location"] = rest.location.format_map(named)
     if isinstance(version := getattr(answer, "version", None), int):
         headers["ETag"] = f'"{version}"'
     if rest.answer == "array" and isinstance(answer, Page):
@@ -34,6 +35,11 @@ def write(http: AnyRequest, rest: Rest, answer: Any) -> Response[Any]:
     if rest.answer == "lines":
         return Response(_lines(answer), status_code=status, media_type=LINES, headers=headers)
     return Response(_encode(answer), status_code=status, media_type=JSON, headers=headers)
+
+
+@cache
+def _named_in(template: str) -> tuple[str, ...]:
+    return tuple(name for _, name, _, _ in Formatter().parse(template) if name)
 
 
 async def stream(method: Method[Any, Any], rest: Rest, answers: AsyncIterator[Any]) -> Response[Any]:

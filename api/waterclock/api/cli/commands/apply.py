@@ -8,7 +8,7 @@ import typer
 from waterclock.api.cli import crontab, declared
 from waterclock.api.cli.exits import Wrong
 from waterclock.api.cli.options import Data, Json
-from waterclock.api.cli.printing import note, print_json
+from waterclock.api.cli.printing import note, print_json, progress
 from waterclock.api.cli.session import connected
 from waterclock.api.cli.tables import table
 from waterclock.api.client.blocking import BlockingWire
@@ -92,7 +92,9 @@ def _apply(
     pruned: list[str] = []
     beside = tuple(filter(None, (_id(definition) for _, definition in declarations)))
     with connected(data) as wire:
-        for where, definition in _in_order(declarations):
+        for number, (where, definition) in enumerate(_in_order(declarations)):
+            if number and number % 100 == 0:
+                progress(f"applying: {number} of {len(declarations)}")
             labelled = {**definition, "labels": {**(definition.get("labels") or {}), LABEL: name}}
             try:
                 done.append(
@@ -101,6 +103,7 @@ def _apply(
             except Refused as refused:
                 errors = "; ".join(f"{e.field}: {e.reason}" for e in refused.problem.errors)
                 failures.append((where, errors or refused.problem.detail))
+        progress("")
         if prune and not failures:
             pruned = _prune(wire, name, {applied.job_id for applied in done}, dry_run=dry_run)
     if json:

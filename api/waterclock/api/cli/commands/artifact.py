@@ -1,17 +1,20 @@
 """`waterclock artifact`: push and list."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from waterclock.api.cli import words
-from waterclock.api.cli.options import Data, Json
+from waterclock.api.cli.listing import Listing
+from waterclock.api.cli.options import Data, Json, Watch
 from waterclock.api.cli.printing import print_json
 from waterclock.api.cli.session import connected
 from waterclock.api.cli.tables import table
 from waterclock.api.cli.uploading import upload
 from waterclock.proto import methods
+from waterclock.proto.answers import Artifact
 from waterclock.proto.queries import Nothing
 
 artifact = typer.Typer(
@@ -32,12 +35,15 @@ def push(
 
 
 @artifact.command("list")
-def list_(json: Json = False, data: Data = None) -> None:
+def list_(json: Json = False, watch: Watch = False, data: Data = None) -> None:
     """List what was uploaded."""
     with connected(data) as wire:
-        page = wire.call(methods.ARTIFACTS_LIST, Nothing())
-    if json:
-        print_json(page)
-        return
-    rows = [(one.artifact, one.name, str(one.size), words.ago(one.created_at)) for one in page.items]
-    print(table(("ARTIFACT", "NAME", "SIZE", "PUSHED"), rows) if rows else "no artifacts")
+        _ARTIFACTS.show(lambda: wire.call(methods.ARTIFACTS_LIST, Nothing()), json=json, watch=watch)
+
+
+def _artifact_table(artifacts: Sequence[Artifact]) -> str:
+    rows = [(one.artifact, one.name, str(one.size), words.ago(one.created_at)) for one in artifacts]
+    return table(("ARTIFACT", "NAME", "SIZE", "PUSHED"), rows) if rows else "no artifacts"
+
+
+_ARTIFACTS = Listing[Artifact](key=lambda one: one.artifact, text=_artifact_table)

@@ -1,6 +1,8 @@
 """`waterclock backfill`: run a job for past times, and steer what was begun."""
 
 import secrets
+import time
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -8,14 +10,18 @@ import typer
 
 from waterclock.api import decoding
 from waterclock.api.cli import words
-from waterclock.api.cli.exits import Wrong
-from waterclock.api.cli.options import Data, JobId, Json
-from waterclock.api.cli.printing import note, print_json
+from waterclock.api.cli.exits import Exit, Wrong
+from waterclock.api.cli.listing import Listing
+from waterclock.api.cli.options import Data, JobId, Json, Watch
+from waterclock.api.cli.printing import note, print_json, progress
 from waterclock.api.cli.session import connected, with_job
 from waterclock.api.cli.tables import table
+from waterclock.api.client.blocking import BlockingWire
 from waterclock.proto import methods
 from waterclock.proto.answers import Backfill
 from waterclock.proto.queries import BackfillRef, BackfillRequest, BackfillsQuery, JobRef
+
+_PAUSE = 0.3
 
 _STEERED = {
     "pause": methods.BACKFILLS_PAUSE,
@@ -43,9 +49,13 @@ def backfill(
     cancel: Annotated[
         str | None, typer.Option(help="Cancel one, and stop what it runs.", metavar="BACKFILL")
     ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow it to the end; exit 1 if a run of it failed.")
+    ] = False,
     json: Json = False,
+    watch: Watch = False,
     data: Data = None,
-) -> None:
+) -> int:
     """Run a job for past times, beside its live schedule. Without --from it lists the job's backfills.
 
     waterclock backfill nightly --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z --dry-run
@@ -54,10 +64,11 @@ def backfill(
     with connected(data) as wire:
         if steered:
             word, backfill_id = steered[0]
-            _show([wire.call(_STEERED[word], BackfillRef(backfill_id=backfill_id))], json)
+            _show(wire.call(_STEERED[word], BackfillRef(backfill_id=backfill_id)), json)
         elif start is None:
             full = with_job(wire, job_id, lambda id: wire.call(methods.JOBS_GET, JobRef(job_id=id)))
-            _show(wire.call(methods.BACKFILLS_LIST, BackfillsQuery(job_id=full.job_id)).items, json)
+            query = BackfillsQuery(job_id=full.job_id)
+            _BACKFILLS.show(lambda: wire.call(methods.BACKFILLS_LIST, query), json=json, watch=watch)
         else:
             if end is None:
                 raise Wrong("--from needs --to")
@@ -78,18 +89,38 @@ def backfill(
                     decoding.convert({**fields, "job_id": id}, BackfillRequest, text=False),
                 ),
             )
-            _show([made], json, fires=dry_run)
+            if wait and made.backfill_id is not None:
+                made = _followed(wire, made.backfill_id)
+            _show(made, json, fires=dry_run)
+            return Exit.FAILED if wait and (made.failed or made.status == "CANCELLED") else Exit.DONE
+    return Exit.DONE
 
 
-def _show(backfills: list[Backfill], json: bool, *, fires: bool = False) -> None:
+def _followed(wire: BlockingWire, backfill_id: str) -> Backfill:
+    """As it is when it has ended."""
+    while True:
+        found = wire.call(methods.BACKFILLS_GET, BackfillRef(backfill_id=backfill_id))
+        ended = found.done + found.failed
+        if found.status in ("COMPLETED", "CANCELLED"):
+            progress("")
+            return found
+        progress(f"{found.status.lower()}: {ended} of {found.total}, {found.failed} failed")
+        time.sleep(_PAUSE)
+
+
+def _show(backfill: Backfill, json: bool, *, fires: bool = False) -> None:
     if json:
-        print_json(backfills[0] if len(backfills) == 1 else backfills)
+        print_json(backfill)
         return
     if fires:
-        for time in backfills[0].fires:
-            print(words.stamp(time))
-        note(f"{backfills[0].total} fires; without --dry-run they run")
+        for instant in backfill.fires:
+            print(words.stamp(instant))
+        note(f"{backfill.total} fires; without --dry-run they run")
         return
+    print(_table([backfill]))
+
+
+def _table(backfills: Sequence[Backfill]) -> str:
     rows = [
         (
             one.backfill_id or "",
@@ -101,7 +132,15 @@ def _show(backfills: list[Backfill], json: bool, *, fires: bool = False) -> None
         )
         for one in backfills
     ]
-    print(table(("BACKFILL", "STATUS", "DONE", "FAILED", "RANGE", "ASKED"), rows) if rows else "no backfills")
+    heads = ("BACKFILL", "STATUS", "DONE", "FAILED", "RANGE", "ASKED")
+    return table(heads, rows) if rows else "no backfills"
+
+
+_BACKFILLS = Listing[Backfill](
+    key=lambda one: one.backfill_id,
+    text=_table,
+    document=lambda page: page.items,
+)
 
 
 def _span(start: datetime, end: datetime) -> str:

@@ -1,5 +1,6 @@
 """Commands that look: jobs, job, runs, run, logs."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -7,8 +8,9 @@ import typer
 
 from waterclock.api.cli import words
 from waterclock.api.cli.following import print_log
-from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId
-from waterclock.api.cli.printing import note, print_json
+from waterclock.api.cli.listing import Listing
+from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId, Watch
+from waterclock.api.cli.printing import print_json
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.cli.tables import facts, table
 from waterclock.proto import methods, queries
@@ -26,6 +28,7 @@ def jobs(
     limit: Limit = 50,
     cursor: Annotated[str | None, typer.Option(help="Go on after a page.", metavar="CURSOR")] = None,
     json: Json = False,
+    watch: Watch = False,
     data: Data = None,
 ) -> None:
     """List jobs, newest first."""
@@ -33,13 +36,7 @@ def jobs(
         status=_status(status), label=tuple(label or ()), q=q, limit=limit, cursor=cursor
     )
     with connected(data) as wire:
-        page = wire.call(methods.JOBS_LIST, query)
-    if json:
-        print_json(page)
-        return
-    heads = ("ID", "NAME", "STATUS", "SCHEDULE", "NEXT", "LAST RUN")
-    print(table(heads, [_job_row(job) for job in page.items]) if page.items else "no jobs")
-    _more(page)
+        _JOBS.show(lambda: wire.call(methods.JOBS_LIST, query), json=json, watch=watch)
 
 
 def job(job_id: JobId, json: Json = False, data: Data = None) -> None:
@@ -55,6 +52,7 @@ def runs(
     limit: Limit = 20,
     cursor: Annotated[str | None, typer.Option(help="Go on after a page.", metavar="CURSOR")] = None,
     json: Json = False,
+    watch: Watch = False,
     data: Data = None,
 ) -> None:
     """List a job's runs, newest first."""
@@ -66,13 +64,7 @@ def runs(
         )
 
     with connected(data) as wire:
-        page = with_job(wire, job_id, listed)
-    if json:
-        print_json(page.items)
-        return
-    heads = ("RUN", "STATUS", "SCHEDULED", "STARTED", "TOOK", "ATTEMPT", "REASON")
-    print(table(heads, [_run_row(run) for run in page.items]) if page.items else "no runs yet")
-    _more(page)
+        _RUNS.show(lambda: with_job(wire, job_id, listed), json=json, watch=watch)
 
 
 def run(run_id: RunId, json: Json = False, data: Data = None) -> None:
@@ -99,11 +91,6 @@ def _status(text: str | None) -> Any:
     return None if text is None else text.upper()
 
 
-def _more(page: Page[Any]) -> None:
-    if page.next_cursor:
-        note(f"there are more: --cursor {page.next_cursor}")
-
-
 def _job_row(job: Job) -> tuple[str, ...]:
     last = f"{job.last_run.status} {words.ago(job.last_run.modified_time)}" if job.last_run else ""
     return (job.job_id, job.name, job.status, words.schedule(job), words.ago(job.next_run_at), last)
@@ -119,6 +106,20 @@ def _run_row(run: Run) -> tuple[str, ...]:
         str(run.attempt_number),
         run.error_message or run.reason or "",
     )
+
+
+def _job_table(jobs: Sequence[Job]) -> str:
+    heads = ("ID", "NAME", "STATUS", "SCHEDULE", "NEXT", "LAST RUN")
+    return table(heads, [_job_row(job) for job in jobs]) if jobs else "no jobs"
+
+
+def _run_table(runs: Sequence[Run]) -> str:
+    heads = ("RUN", "STATUS", "SCHEDULED", "STARTED", "TOOK", "ATTEMPT", "REASON")
+    return table(heads, [_run_row(run) for run in runs]) if runs else "no runs yet"
+
+
+_JOBS = Listing[Job](key=lambda job: job.job_id, text=_job_table)
+_RUNS = Listing[Run](key=lambda run: run.run_id, text=_run_table, document=lambda page: page.items)
 
 
 def _took(start: datetime | None, end: datetime | None) -> float | None:

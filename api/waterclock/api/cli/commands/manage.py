@@ -1,6 +1,7 @@
 """Commands that change things: update, pause, resume, cancel, cancel-run, run-now, retry, dead, redrive."""
 
 import secrets
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -8,14 +9,15 @@ import typer
 from waterclock.api import decoding
 from waterclock.api.cli import definition as define
 from waterclock.api.cli.following import follow_run
-from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId
+from waterclock.api.cli.listing import Listing
+from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId, Watch
 from waterclock.api.cli.printing import note, print_json
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.cli.tables import table
 from waterclock.api.cli.uploading import with_artifact
 from waterclock.api.cli.words import ago, stamp
 from waterclock.proto import methods, queries
-from waterclock.proto.answers import Job, Run
+from waterclock.proto.answers import DeadLetter, Job, Run
 
 Note = Annotated[str, typer.Option(help="Why; kept with the change.", metavar="TEXT")]
 Version = Annotated[
@@ -210,22 +212,24 @@ def dead(
     limit: Limit = 50,
     cursor: Annotated[str | None, typer.Option(help="Go on after a page.", metavar="CURSOR")] = None,
     json: Json = False,
+    watch: Watch = False,
     data: Data = None,
 ) -> None:
     """List runs out of attempts."""
+    query = queries.DeadLettersQuery(job_id=job_id, q=q, limit=limit, cursor=cursor)
     with connected(data) as wire:
-        query = queries.DeadLettersQuery(job_id=job_id, q=q, limit=limit, cursor=cursor)
-        page = wire.call(methods.DEAD_LETTERS_LIST, query)
-    if json:
-        print_json(page)
-        return
+        _DEAD.show(lambda: wire.call(methods.DEAD_LETTERS_LIST, query), json=json, watch=watch)
+
+
+def _dead_table(letters: Sequence[DeadLetter]) -> str:
     rows = [
         (letter.run_id, letter.status, ago(letter.dead_time), str(letter.attempt_number), letter.reason or "")
-        for letter in page.items
+        for letter in letters
     ]
-    print(table(("RUN", "STATUS", "GIVEN UP", "ATTEMPTS", "REASON"), rows) if rows else "no dead letters")
-    if page.next_cursor:
-        note(f"there are more: --cursor {page.next_cursor}")
+    return table(("RUN", "STATUS", "GIVEN UP", "ATTEMPTS", "REASON"), rows) if rows else "no dead letters"
+
+
+_DEAD = Listing[DeadLetter](key=lambda letter: letter.run_id, text=_dead_table)
 
 
 def redrive(

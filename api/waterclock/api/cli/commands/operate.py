@@ -1,81 +1,34 @@
 """Commands that operate: executors, queues, partitions, status."""
 
+from collections.abc import Sequence
+
 from waterclock.api.cli import words
-from waterclock.api.cli.options import Data, Json
+from waterclock.api.cli.listing import Listing
+from waterclock.api.cli.options import Data, Json, Watch
 from waterclock.api.cli.printing import print_json
 from waterclock.api.cli.session import connected
 from waterclock.api.cli.tables import marked, table
 from waterclock.proto import methods
+from waterclock.proto.answers import Executor, Partition, Queue
 from waterclock.proto.queries import Nothing
 
 
-def executors(json: Json = False, data: Data = None) -> None:
+def executors(json: Json = False, watch: Watch = False, data: Data = None) -> None:
     """List executors, and what each is doing."""
     with connected(data) as wire:
-        page = wire.call(methods.EXECUTORS_LIST, Nothing())
-    if json:
-        print_json(page)
-        return
-    rows = [
-        (
-            executor.executor_id,
-            executor.status,
-            executor.tier,
-            ",".join(executor.queues),
-            f"{executor.busy}/{executor.slots}",
-            ",".join(executor.handlers),
-            words.ago(executor.started_at),
-        )
-        for executor in page.items
-    ]
-    heads = ("EXECUTOR", "STATUS", "TIER", "QUEUES", "BUSY", "HANDLERS", "STARTED")
-    print(table(heads, rows) if rows else "no executors: nothing will run")
+        _EXECUTORS.show(lambda: wire.call(methods.EXECUTORS_LIST, Nothing()), json=json, watch=watch)
 
 
-def queues(json: Json = False, data: Data = None) -> None:
+def queues(json: Json = False, watch: Watch = False, data: Data = None) -> None:
     """List queues: what waits and what runs."""
     with connected(data) as wire:
-        page = wire.call(methods.QUEUES_LIST, Nothing())
-    if json:
-        print_json(page)
-        return
-    busy = [queue for queue in page.items if queue.waiting or queue.running]
-    rows = [
-        (
-            queue.queue,
-            queue.handler or "",
-            queue.tier,
-            str(queue.priority),
-            str(queue.waiting),
-            str(queue.running),
-            "" if queue.pulls or queue.running else "nobody serves it",
-        )
-        for queue in busy
-    ]
-    heads = ("QUEUE", "HANDLER", "TIER", "PRIORITY", "WAITING", "RUNNING", "")
-    print(table(heads, rows) if rows else f"{len(page.items)} queues, all empty")
+        _QUEUES.show(lambda: wire.call(methods.QUEUES_LIST, Nothing()), json=json, watch=watch)
 
 
-def partitions(json: Json = False, data: Data = None) -> None:
+def partitions(json: Json = False, watch: Watch = False, data: Data = None) -> None:
     """List partitions: their owners and how far these are."""
     with connected(data) as wire:
-        page = wire.call(methods.PARTITIONS_LIST, Nothing())
-    if json:
-        print_json(page)
-        return
-    rows = [
-        (
-            str(partition.partition),
-            partition.owner or "nobody",
-            words.text(partition.lease),
-            words.stamp(partition.cursor),
-            words.duration(partition.lag_seconds),
-            words.text(partition.active_runs),
-            words.text(partition.armed),
-        )
-        for partition in page.items
-    ]
-    print(table(("PARTITION", "OWNER", "LEASE", "DECIDED UNTIL", "LAG", "ACTIVE", "ARMED"), rows))
+        _PARTITIONS.show(lambda: wire.call(methods.PARTITIONS_LIST, Nothing()), json=json, watch=watch)
 
 
 def status(json: Json = False, data: Data = None) -> int:
@@ -88,3 +41,59 @@ def status(json: Json = False, data: Data = None) -> int:
         for check in found.checks:
             print(f"{marked(check.ok)} {check.name:<12} {check.detail}")
     return 0 if found.ok else 1
+
+
+def _executor_table(executors: Sequence[Executor]) -> str:
+    rows = [
+        (
+            executor.executor_id,
+            executor.status,
+            executor.tier,
+            ",".join(executor.queues),
+            f"{executor.busy}/{executor.slots}",
+            ",".join(executor.handlers),
+            words.ago(executor.started_at),
+        )
+        for executor in executors
+    ]
+    heads = ("EXECUTOR", "STATUS", "TIER", "QUEUES", "BUSY", "HANDLERS", "STARTED")
+    return table(heads, rows) if rows else "no executors: nothing will run"
+
+
+def _queue_table(queues: Sequence[Queue]) -> str:
+    rows = [
+        (
+            queue.queue,
+            queue.handler or "",
+            queue.tier,
+            str(queue.priority),
+            str(queue.waiting),
+            str(queue.running),
+            "" if queue.pulls or queue.running else "nobody serves it",
+        )
+        for queue in queues
+        if queue.waiting or queue.running
+    ]
+    heads = ("QUEUE", "HANDLER", "TIER", "PRIORITY", "WAITING", "RUNNING", "")
+    return table(heads, rows) if rows else f"{len(queues)} queues, all empty"
+
+
+def _partition_table(partitions: Sequence[Partition]) -> str:
+    rows = [
+        (
+            str(partition.partition),
+            partition.owner or "nobody",
+            words.text(partition.lease),
+            words.stamp(partition.cursor),
+            words.duration(partition.lag_seconds),
+            words.text(partition.active_runs),
+            words.text(partition.armed),
+        )
+        for partition in partitions
+    ]
+    return table(("PARTITION", "OWNER", "LEASE", "DECIDED UNTIL", "LAG", "ACTIVE", "ARMED"), rows)
+
+
+_EXECUTORS = Listing[Executor](key=lambda executor: executor.executor_id, text=_executor_table)
+_QUEUES = Listing[Queue](key=lambda q: (q.queue, q.handler, q.tier, q.priority), text=_queue_table)
+_PARTITIONS = Listing[Partition](key=lambda partition: partition.partition, text=_partition_table)

@@ -1,17 +1,20 @@
 """`waterclock token`: create, list, revoke. And `waterclock namespace`: quotas."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from waterclock.api import decoding
 from waterclock.api.cli import words
-from waterclock.api.cli.options import Data, Json
+from waterclock.api.cli.listing import Listing
+from waterclock.api.cli.options import Data, Json, Watch
 from waterclock.api.cli.printing import note as say
 from waterclock.api.cli.printing import print_json
 from waterclock.api.cli.session import connected
 from waterclock.api.cli.tables import table
 from waterclock.proto import methods
+from waterclock.proto.answers import Namespace, Token
 from waterclock.proto.queries import Nothing, QuotaRequest, TokenRef, TokenRequest
 
 token = typer.Typer(name="token", help="Who may use the service.", no_args_is_help=True, add_completion=False)
@@ -50,13 +53,13 @@ def create(
 
 
 @token.command("list")
-def list_tokens(json: Json = False, data: Data = None) -> None:
+def list_tokens(json: Json = False, watch: Watch = False, data: Data = None) -> None:
     """List tokens, without their secrets."""
     with connected(data) as wire:
-        page = wire.call(methods.TOKENS_LIST, Nothing())
-    if json:
-        print_json(page)
-        return
+        _TOKENS.show(lambda: wire.call(methods.TOKENS_LIST, Nothing()), json=json, watch=watch)
+
+
+def _token_table(tokens: Sequence[Token]) -> str:
     rows = [
         (
             one.token_id,
@@ -66,10 +69,13 @@ def list_tokens(json: Json = False, data: Data = None) -> None:
             words.ago(one.expires_at),
             one.note,
         )
-        for one in page.items
+        for one in tokens
     ]
     heads = ("TOKEN", "SCOPES", "NAMESPACE", "MADE", "EXPIRES", "NOTE")
-    print(table(heads, rows) if rows else "no tokens beside the one in connection.json")
+    return table(heads, rows) if rows else "no tokens beside the one in connection.json"
+
+
+_TOKENS = Listing[Token](key=lambda one: one.token_id, text=_token_table)
 
 
 @token.command()
@@ -85,15 +91,18 @@ def revoke(
 
 
 @namespace.command("list")
-def list_namespaces(json: Json = False, data: Data = None) -> None:
+def list_namespaces(json: Json = False, watch: Watch = False, data: Data = None) -> None:
     """List namespaces with their jobs and quotas."""
     with connected(data) as wire:
-        page = wire.call(methods.NAMESPACES_LIST, Nothing())
-    if json:
-        print_json(page)
-        return
-    rows = [(one.namespace, str(one.jobs), words.text(one.max_jobs)) for one in page.items]
-    print(table(("NAMESPACE", "JOBS", "AT MOST"), rows) if rows else "no namespaces in use")
+        _NAMESPACES.show(lambda: wire.call(methods.NAMESPACES_LIST, Nothing()), json=json, watch=watch)
+
+
+def _namespace_table(namespaces: Sequence[Namespace]) -> str:
+    rows = [(one.namespace, str(one.jobs), words.text(one.max_jobs)) for one in namespaces]
+    return table(("NAMESPACE", "JOBS", "AT MOST"), rows) if rows else "no namespaces in use"
+
+
+_NAMESPACES = Listing[Namespace](key=lambda one: one.namespace, text=_namespace_table)
 
 
 @namespace.command()

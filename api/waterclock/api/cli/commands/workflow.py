@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +14,14 @@ from waterclock.api.cli.commands.apply import DryRun, Prune, Set
 from waterclock.api.cli.commands.apply import apply as apply_files
 from waterclock.api.cli.exits import Exit, Wrong
 from waterclock.api.cli.graph import draw
-from waterclock.api.cli.options import Data, Json, Limit
+from waterclock.api.cli.listing import Listing
+from waterclock.api.cli.options import Data, Json, Limit, Watch
 from waterclock.api.cli.printing import note, print_json
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.cli.tables import table
 from waterclock.api.client.blocking import BlockingWire
 from waterclock.proto import methods, queries
-from waterclock.proto.answers import ENDED, WorkflowRun
+from waterclock.proto.answers import ENDED, Page, Workflow, WorkflowRun
 
 workflow = typer.Typer(name="workflow", help="Graphs of jobs.", no_args_is_help=True, add_completion=False)
 
@@ -43,13 +45,14 @@ def apply(
 
 
 @workflow.command("list")
-def list_(limit: Limit = 50, json: Json = False, data: Data = None) -> None:
+def list_(limit: Limit = 50, json: Json = False, watch: Watch = False, data: Data = None) -> None:
     """List workflows."""
+    query = queries.JobsQuery(limit=limit)
     with connected(data) as wire:
-        page = wire.call(methods.WORKFLOWS_LIST, queries.JobsQuery(limit=limit))
-    if json:
-        print_json(page)
-        return
+        _WORKFLOWS.show(lambda: wire.call(methods.WORKFLOWS_LIST, query), json=json, watch=watch)
+
+
+def _workflow_table(workflows: Sequence[Workflow]) -> str:
     rows = [
         (
             one.workflow_id,
@@ -59,9 +62,10 @@ def list_(limit: Limit = 50, json: Json = False, data: Data = None) -> None:
             words.ago(one.next_run_at),
             f"{one.last_run.status} {words.ago(one.last_run.modified_time)}" if one.last_run else "",
         )
-        for one in page.items
+        for one in workflows
     ]
-    print(table(("ID", "NAME", "STATUS", "NODES", "NEXT", "LAST WAVE"), rows) if rows else "no workflows")
+    heads = ("ID", "NAME", "STATUS", "NODES", "NEXT", "LAST WAVE")
+    return table(heads, rows) if rows else "no workflows"
 
 
 @workflow.command()
@@ -115,19 +119,23 @@ def run(
 
 
 @workflow.command()
-def runs(workflow_id: WorkflowId, limit: Limit = 20, json: Json = False, data: Data = None) -> None:
+def runs(
+    workflow_id: WorkflowId,
+    limit: Limit = 20,
+    json: Json = False,
+    watch: Watch = False,
+    data: Data = None,
+) -> None:
     """List a workflow's waves, newest first."""
+
+    def listed(id: str) -> Page[WorkflowRun]:
+        return wire.call(methods.WORKFLOWS_RUNS, queries.WorkflowRunsQuery(workflow_id=id, limit=limit))
+
     with connected(data) as wire:
-        page = with_job(
-            wire,
-            workflow_id,
-            lambda id: wire.call(
-                methods.WORKFLOWS_RUNS, queries.WorkflowRunsQuery(workflow_id=id, limit=limit)
-            ),
-        )
-    if json:
-        print_json(page)
-        return
+        _WAVES.show(lambda: with_job(wire, workflow_id, listed), json=json, watch=watch)
+
+
+def _wave_table(waves: Sequence[WorkflowRun]) -> str:
     rows = [
         (
             wave.workflow_run_id,
@@ -137,9 +145,14 @@ def runs(workflow_id: WorkflowId, limit: Limit = 20, json: Json = False, data: D
             words.ago(wave.start_time),
             wave.reason or "",
         )
-        for wave in page.items
+        for wave in waves
     ]
-    print(table(("WAVE", "EPOCH", "STATUS", "NODES", "STARTED", "REASON"), rows) if rows else "no waves yet")
+    heads = ("WAVE", "EPOCH", "STATUS", "NODES", "STARTED", "REASON")
+    return table(heads, rows) if rows else "no waves yet"
+
+
+_WORKFLOWS = Listing[Workflow](key=lambda one: one.workflow_id, text=_workflow_table)
+_WAVES = Listing[WorkflowRun](key=lambda wave: wave.workflow_run_id, text=_wave_table)
 
 
 @workflow.command()

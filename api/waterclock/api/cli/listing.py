@@ -1,0 +1,103 @@
+"""Listings: once, or watched as they change."""
+
+import os
+import select
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from waterclock.api.cli.printing import note, print_json
+from waterclock.api.errors import Unavailable, Unreachable
+from waterclock.proto.answers import Page
+
+T = TypeVar("T")
+Source = Callable[[], Page[T]]
+
+_EVERY = 1.0
+_CLEAR = "\x1b[H\x1b[2J"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Listing(Struct, Generic[T], frozen=True, kw_only=True):
+    key: Callable[[T], Hashable]
+    """What makes an item the same one at the next look."""
+    text: Callable[[Sequence[T]], str]
+    """For people."""
+    document: Callable[[Page[T]], Any] = lambda page: page
+    """For programs."""
+
+    def show(self, source: Source[T], *, json: bool, watch: bool) -> None:
+        if watch:
+            self._watch(source, json=json)
+            return
+        page = source()
+        if json:
+            print_json(self.document(page))
+            return
+        print(self.text(page.items))
+        if page.next_cursor:
+            note(f"there are more: --cursor {page.next_cursor}")
+
+    def _watch(self, source: Source[T], *, json: bool) -> None:
+        """Until Ctrl-C, or until nobody reads any more. A terminal shows how things are, a pipe what has changed."""
+        known: dict[Hashable, bytes] | None = None
+        away = False
+        page: Page[T] | None = source()
+        try:
+            while True:
+                if page is not None:
+                    found = {self.key(item): item for item in page.items}
+                    self._tell(found, known, json=json)
+                    known = {key: _encode(item) for key, item in found.items()}
+                if not _still_read(_EVERY):
+                    return
+                page, before = _look(source), away
+                away = page is None
+                if away and not before:
+                    note("waterclock: out of reach; watching on")
+        except KeyboardInterrupt:
+            return
+        except BrokenPipeError:
+            os.dup2(
+                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+            )  # what is left goes nowhere, quietly
+
+    def _tell(self, found: dict[Hashable, T], known: dict[Hashable, bytes] | None, *, json: bool) -> None:
+        if not json and (known is None or sys.stdout.isatty()):
+            before = _CLEAR if sys.stdout.isatty() else ""
+            print(f"{before}{self.text(list(found.values()))}", flush=True)
+            return
+        known = known or {}
+        fresh = {key: item for key, item in found.items() if known.get(key) != _encode(item)}
+        if json:
+            for key, item in fresh.items():
+                _line("changed" if key in known else "added", _encode(item))
+            for key in known.keys() - found.keys():
+                _line("removed", known[key])
+        elif fresh:
+            _, _, rows = self.text(list(fresh.values())).partition("\n")
+            if rows:
+                print(rows)
+        sys.stdout.flush()
+
+
+def _line(change: str, item: bytes) -> None:
+    print(_encode({"change": change, "item": msgspec.Raw(item)}).decode())
+
+
+def _look(source: Source[T]) -> Page[T] | None:
+    try:
+        return source()
+    except (Unreachable, Unavailable):
+        return None
+
+
+def _still_read(seconds: float) -> bool:
+    """Waits; False as soon as whoever read our output has gone."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return not poll.poll(seconds * 1000)
