@@ -1,6 +1,7 @@
 """The executor's side of its warden."""
 
 import asyncio
+import logging
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from waterclock.executor.directories import Directories
+from waterclock.executor.warden.forsaken import end_forsaken, remove_forsaken_rooms, room_prefix
 from waterclock.executor.warden.orders import (
     Exited,
     Limits,
@@ -26,6 +28,8 @@ from waterclock.executor.warden.orders import (
     decode_word,
     packed,
 )
+
+_log = logging.getLogger(__name__)
 
 
 class WardenLost(Exception):
@@ -65,7 +69,8 @@ class Processes(asyncio.Protocol):
     @asynccontextmanager
     async def open(cls, root: Path | None = None) -> AsyncIterator["Processes"]:
         """Start a warden whose working directories lie under `root` (the system's temporary directory)."""
-        work = Path(tempfile.mkdtemp(prefix="waterclock-", dir=root))
+        await asyncio.to_thread(_clear_up, root)
+        work = Path(tempfile.mkdtemp(prefix=room_prefix(), dir=root))
         ours, theirs = socket.socketpair()
         with theirs:
             warden = _start_warden(theirs.fileno(), work)
@@ -148,6 +153,13 @@ class Processes(asyncio.Protocol):
         self._live.clear()
         if not asked_for:
             _fail(self.lost, WardenLost())
+
+
+def _clear_up(root: Path | None) -> None:
+    """End what an executor has left that was killed together with its warden."""
+    if ended := end_forsaken():
+        _log.warning("ended processes that an executor had left behind", extra={"processes": ended})
+    remove_forsaken_rooms(root or Path(tempfile.gettempdir()))
 
 
 def _start_warden(link: int, work: Path) -> "subprocess.Popen[bytes]":

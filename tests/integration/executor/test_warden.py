@@ -53,6 +53,13 @@ async def test_many_short_processes_all_end(processes: Processes) -> None:
     assert await asyncio.gather(*map(one, range(400))) == [b"%d\n" % number for number in range(400)]
 
 
+async def test_processes_do_not_inherit_the_precedence_of_the_warden(processes: Processes) -> None:
+    said: list[bytes] = []
+    asks = "nice; [ ! -e /proc/self/autogroup ] || sed 's/.* //' /proc/self/autogroup"
+    await start(processes, "sh", "-c", asks, hear=said.append).ended
+    assert set(b"".join(said).split()) == {b"0"}
+
+
 async def test_a_process_lives_no_longer_than_its_lease(processes: Processes) -> None:
     leased = start(processes, "sleep", "300", lease_seconds=0.5)
     renewed = start(processes, "sleep", "300", lease_seconds=0.5)

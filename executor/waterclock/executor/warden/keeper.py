@@ -52,6 +52,7 @@ class Keeper:
         self._talking: dict[int, Ward] = {}
         self._flush_at: float | None = None
         self._child_died = _wakeup_on_child()
+        self._incarnation = lineage.incarnation()
 
     def run(self) -> None:
         """Until the executor closes the socket."""
@@ -104,7 +105,7 @@ class Keeper:
         except OSError as error:
             self._say(Refused(order.ward, f"cannot start {order.argv[0]}: {error.strerror}"))
             return
-        ward = Ward(order, pipes)
+        ward = Ward(order, pipes, self._incarnation)
         try:
             ward.start(order)
         except (CannotStart, OSError) as error:

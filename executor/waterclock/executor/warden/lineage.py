@@ -7,6 +7,7 @@ MARK = "WATERCLOCK_WARD"
 """The environment variable that names the ward of a process, however far it has wandered."""
 
 _MUCH = 64 * 1024
+_REMAINS = (b"Z", b"X")
 _CHILDREN = f"/proc/self/task/{os.getpid()}/children"
 
 
@@ -24,6 +25,32 @@ def children() -> set[int]:
     finally:
         os.close(file)
     return {int(pid) for pid in text.split()}
+
+
+def namespace() -> str:
+    """The space in which our pids are unique."""
+    return str(os.stat("/proc/self/ns/pid").st_ino)
+
+
+def incarnation() -> str:
+    """This process and no other, also when its pid is used again."""
+    return f"{namespace()}.{os.getpid()}.{start_time(os.getpid())}"
+
+
+def start_time(pid: int) -> int | None:
+    """In ticks since the machine started; None if there is no such process, or only its remains."""
+    fields = _stat(pid)
+    return None if fields is None or fields[0] in _REMAINS else int(fields[19])
+
+
+def ancestors() -> list[int]:
+    """Our parent, its parent, and so on."""
+    found = []
+    fields = _stat(os.getpid())
+    while fields is not None and (parent := int(fields[1])):
+        found.append(parent)
+        fields = _stat(parent)
+    return found
 
 
 def mark_of(pid: int) -> str | None:
@@ -62,10 +89,16 @@ def _table() -> dict[int, tuple[int, int]]:
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        table[int(name)] = int(fields[1]), int(fields[3])
+        fields = _stat(int(name))
+        if fields is not None:
+            table[int(name)] = int(fields[1]), int(fields[3])
     return table
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """From the state on: the name before it may hold anything."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None

@@ -13,9 +13,9 @@ from waterclock.executor.warden.pipes import OutputPipes
 
 
 class Ward:
-    def __init__(self, order: Start, pipes: OutputPipes) -> None:
+    def __init__(self, order: Start, pipes: OutputPipes, warden: str) -> None:
         self.number = order.ward
-        self.mark = f"{os.getpid()}.{order.ward}"
+        self.mark = f"{warden}.{order.ward}"
         self.pid = 0
         self.pipes = pipes
         self.unsent = bytearray()

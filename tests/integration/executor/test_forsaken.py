@@ -1,0 +1,69 @@
+"""An executor and its warden killed at one stroke: what their jobs were doing ends when the next executor starts."""
+
+import asyncio
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+from waterclock.core.runtime.settings import Settings
+from waterclock.executor.warden.lineage import MARK
+from waterclock.proto.spec import Shell
+from waterclock.proto.work import ClaimReply
+from workshop.owner import Owner, eventually
+from workshop.separate import alive, separate
+
+
+def _warden_of(executor: int) -> int:
+    [warden] = [
+        int(pid)
+        for task in Path(f"/proc/{executor}/task").iterdir()
+        for pid in (task / "children").read_text().split()
+    ]
+    return warden
+
+
+def _written(file: Path) -> list[int]:
+    return [int(pid) for pid in file.read_text().split()] if file.exists() else []
+
+
+def _rooms_of(executor: int) -> list[Path]:
+    """Where it keeps the directories of its jobs."""
+    return [*Path(tempfile.gettempdir()).glob(f"waterclock-*.{executor}.*")]
+
+
+async def test_nothing_of_their_jobs_outlives_the_next_start(
+    owner: Owner, settings: Settings, tmp_path: Path
+) -> None:
+    owner.verdict = lambda _: ClaimReply(verdict="drop")
+    pids = tmp_path / "pids"
+    inner = f"echo $$ >> {pids}; (setsid sleep 300 & echo $! >> {pids}); sleep 300"
+    async with separate(settings) as executor:
+        await owner.submit(Shell(command=f"setsid sh -c '{inner}' & echo $$ >> {pids}; sleep 300"))
+        await eventually(lambda: len(_written(pids)) == 3, "a job, its child and its grandchild")
+        job = _written(pids)
+        os.kill(_warden_of(executor.pid), signal.SIGKILL)
+        os.kill(executor.pid, signal.SIGKILL)
+        await executor.ended()
+        rooms = _rooms_of(executor.pid)
+        assert all(alive(pid) for pid in job), "nobody was left to end them"
+        assert len(rooms) == 1
+    async with separate(settings):
+        assert not any(alive(pid) for pid in job)
+        assert not rooms[0].exists()
+
+
+async def test_jobs_of_others_are_not_touched(owner: Owner, settings: Settings, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    environ = {"PATH": os.defpath, MARK: "17.4.42.1"}
+    elsewhere = await asyncio.create_subprocess_exec("sleep", "300", env=environ)
+    try:
+        async with separate(settings):
+            await owner.submit(Shell(command=f"echo $$ >> {pids}; sleep 300"))
+            await eventually(lambda: len(_written(pids)) == 1, "a job")
+            async with separate(settings):
+                assert alive(*_written(pids)), "its warden lives"
+                assert alive(elsewhere.pid), "its warden is in another namespace, where we cannot look"
+    finally:
+        elsewhere.kill()
+        await elsewhere.wait()
