@@ -2,7 +2,7 @@
 
 from bench.plan import Scenario
 from bench.scenarios.cold_start import cold_start
-from bench.scenarios.components import executor_handlers, fan_out, process_spawn, workflows
+from bench.scenarios.components import executor_handlers, executor_memory, fan_out, process_spawn, workflows
 from bench.scenarios.durability import durability
 from bench.scenarios.fire_rate import fire_rate
 from bench.scenarios.floor import floor
@@ -24,6 +24,7 @@ SCENARIOS: dict[str, Scenario] = {
     "process_jobs": process_jobs,
     "process_spawn": process_spawn,
     "executor_handlers": executor_handlers,
+    "executor_memory": executor_memory,
     "workflows": workflows,
     "fan_out": fan_out,
     "rebuild": rebuild,

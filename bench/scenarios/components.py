@@ -23,6 +23,11 @@ async def process_spawn(plan: Plan) -> AsyncGenerator[Result, None]:
         yield result
 
 
+async def executor_memory(plan: Plan) -> AsyncGenerator[Result, None]:
+    async for result in _script("executor_memory", str(plan.count(100_000, quick=10_000))):
+        yield result
+
+
 async def workflows(plan: Plan) -> AsyncGenerator[Result, None]:
     async for result in _script("workflows", plan.choose("1", quick="4")):
         yield result
