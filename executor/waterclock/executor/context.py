@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from waterclock.executor.attempt import Attempt
 
+_LONGEST_NOTE = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -81,5 +82,8 @@ class Context:
         self._tell(text.encode(errors="replace") + b"\n")
 
     def progress(self, done: float, note: str = "") -> None:
-        """Say how far it has come, from 0 to 1: shown while it runs, not kept."""
-        self._tell(Progress(done=min(max(done, 0.0), 1.0), note=note))
+        """Say how far it has come, from 0 to 1, as often as you like.
+
+        It is shown with the run and to who watches it, every other second at most and once it has run for a second.
+        """
+        self._tell(Progress(done=min(max(float(done), 0.0), 1.0), note=note[:_LONGEST_NOTE]))

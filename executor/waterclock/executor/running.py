@@ -50,6 +50,7 @@ class Running:
         "pulled",
         "silences",
         "task",
+        "told",
     )
 
     def __init__(self, item: WorkItem, key: Key, delivery: Delivery, cost: int) -> None:
@@ -63,6 +64,8 @@ class Running:
         self.attempt: Attempt | None = None
         self.cause: Cause | None = None
         self.progress: Progress | None = None
+        self.told: Progress | None = None
+        """The progress that is in the log."""
         self.task: asyncio.Task[None] | None = None
         self._interrupt: Interrupt | None = None
         self._renew: Callable[[float], None] | None = None

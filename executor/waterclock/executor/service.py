@@ -22,6 +22,7 @@ from waterclock.executor.loading import load_workers
 from waterclock.executor.membership import Membership
 from waterclock.executor.output import Outputs
 from waterclock.executor.processes import Processes
+from waterclock.executor.progress_reports import ProgressReports
 from waterclock.executor.puller import Puller, sources_of
 from waterclock.executor.running import InHand
 from waterclock.executor.slots import Slots
@@ -81,6 +82,7 @@ class Executor:
                 desk.keep_alive.run(),
                 desk.gates.keys.renew_for_ever(),
                 membership.beat_for_ever(),
+                ProgressReports(in_hand, frames.append, desk.reporter.partition_of).tell_for_ever(),
                 _alive(processes),
             ):
                 self.taking_work.set()

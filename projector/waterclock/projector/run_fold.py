@@ -34,6 +34,7 @@ from waterclock.proto.events import (
     RunOpened,
     RunProgressed,
     RunQueued,
+    RunReported,
     RunRequested,
     RunRetryRequested,
     RunReturned,
@@ -73,6 +74,9 @@ def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, Attem
             version, parent, epoch, trigger = event.version, event.parent, event.epoch, "workflow"
         case RunProgressed() | RunClosed():
             before = "RUNNING"
+            scheduled = due = scheduled_in(event.run_id) or event.at
+        case RunReported():
+            before, attempt = "RUNNING", event.attempt
             scheduled = due = scheduled_in(event.run_id) or event.at
         case RunRequested():
             scheduled = event.at if event.scheduled is None else event.scheduled
@@ -179,6 +183,9 @@ def _write(row: RunRow, event: RunEvent) -> AttemptRow | None:
                 event.fencing_token,
             )
             row.reason = None
+        case RunReported():
+            row.executor_id = event.executor_id
+            row.output = json_value({"progress": event.done, "note": event.note})
         case RunSucceeded():
             _end(row, event)
             row.reason = None

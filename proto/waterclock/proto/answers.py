@@ -264,6 +264,8 @@ class Change(Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     error_message: str | None = None
     actor: str | None = None
+    progress: float | None = None
+    """From 0 to 1, in a `reported`; what the handler said with it is the reason."""
     final: bool = False
     """Nothing more can come of what was watched."""
 

@@ -328,6 +328,16 @@ class RunProgressed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True,
     failed: int = 0
 
 
+class RunReported(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="reported"):
+    """How far a handler says it has come; now and then, for attempts that last."""
+
+    attempt: int
+    executor_id: str
+    done: float
+    """From 0 to 1."""
+    note: str = ""
+
+
 class RunClosed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="closed"):
     """All parts of the run have ended."""
 
@@ -480,6 +490,7 @@ RunEvent = (
     | BackfillEnded
     | RunOpened
     | RunProgressed
+    | RunReported
     | RunClosed
     | RerunRequested
     | NodeCleared

@@ -10,7 +10,7 @@ from waterclock.core.domain.start_deadline import missed_in_queue
 from waterclock.core.domain.why import Recorded, of_run
 from waterclock.projector.alerts.alert import State
 from waterclock.projector.alerts.judge import Judge, Thresholds
-from waterclock.proto.events import JobCreated, RunQueued, RunsMissed
+from waterclock.proto.events import JobCreated, RunEvent, RunQueued, RunsMissed
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 from waterclock.proto.work import WorkItem
 
@@ -77,7 +77,8 @@ def queued() -> RunQueued:
 
 
 def test_why_tells_of_the_queue() -> None:
-    records = [Recorded(sequence=n, writer="w", event=event) for n, event in enumerate((queued(), late()))]
+    events: list[RunEvent] = [queued(), late()]
+    records = [Recorded(sequence=n, writer="w", event=event) for n, event in enumerate(events)]
     job = [(7, JobCreated(job_id="nightly", spec=SPEC, at=1, created_at=1, actor="ada"))]
     found = of_run(RUN, records, job, NOON + 60 * SECOND)
     assert found.reason == "missed"

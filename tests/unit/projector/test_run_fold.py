@@ -1,5 +1,6 @@
 """What each event of a run makes of its row."""
 
+import msgspec
 import pytest
 
 from projecting.story import (
@@ -23,6 +24,7 @@ from waterclock.proto.events import (
     RunCancelRequested,
     RunEvent,
     RunLost,
+    RunReported,
     RunReturned,
     RunSkipped,
     RunsMissed,
@@ -63,6 +65,18 @@ def test_a_queued_run_names_the_handler_it_waits_for() -> None:
     assert (row.status, row.reason) == ("QUEUED", "waiting for a worker that serves handler email_send")
     row, _ = folded(q, started(q))
     assert (row.status, row.reason) == ("RUNNING", None)
+
+
+def test_a_run_shows_how_far_it_is_until_it_ends() -> None:
+    q = queued()
+    half = RunReported(
+        run_id=q.run_id, at=q.at + SECOND, attempt=1, executor_id=EXECUTOR, done=0.5, note="1 of 2"
+    )
+    late = msgspec.structs.replace(half, executor_id="another", done=0.1)
+    row, _ = folded(q, started(q), half, late)
+    assert (row.status, row.output) == ("RUNNING", b'{"progress":0.5,"note":"1 of 2"}')
+    row, _ = folded(q, started(q), half, succeeded(q), half)
+    assert (row.status, row.output) == ("SUCCESS", None)
 
 
 def test_a_failure_with_a_retry_leaves_its_attempt_behind() -> None:

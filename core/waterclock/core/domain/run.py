@@ -24,6 +24,7 @@ from waterclock.proto.events import (
     RunOpened,
     RunProgressed,
     RunQueued,
+    RunReported,
     RunRequested,
     RunRetryRequested,
     RunReturned,
@@ -110,6 +111,7 @@ TRANSITIONS: dict[RunStatus | None, dict[type, RunStatus | tuple[RunStatus, RunS
         RunStarted: "RUNNING",
         RunCancelRequested: "RUNNING",
         RunProgressed: "RUNNING",
+        RunReported: "RUNNING",
         RunClosed: ("FAILED", "SUCCESS"),
     },
     "RETRYING": {
@@ -168,7 +170,7 @@ def is_stale(attempt: int, executor_id: str | None, event: RunEvent) -> bool:
     match event:
         case RunStarted():
             return event.attempt != attempt
-        case RunSucceeded() | RunFailed() | RunTimedOut() | RunSnoozed() | RunReturned():
+        case RunSucceeded() | RunFailed() | RunTimedOut() | RunSnoozed() | RunReturned() | RunReported():
             return event.attempt != attempt or executor_id not in (None, event.executor_id)
         case RunLost():
             return event.attempt != attempt

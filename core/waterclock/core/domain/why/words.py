@@ -33,6 +33,7 @@ from waterclock.proto.events import (
     RunOpened,
     RunProgressed,
     RunQueued,
+    RunReported,
     RunRequested,
     RunRetryRequested,
     RunReturned,
@@ -150,6 +151,8 @@ def of_run(event: RunEvent) -> str:
             )
         case RunProgressed():
             return f"{event.done} of {event.total} members done, {event.failed} failed"
+        case RunReported():
+            return f"attempt {event.attempt} is {event.done:.0%} done{_because(event.note)}"
         case RunClosed():
             return (
                 f"all its parts have ended, {'well' if event.succeeded else 'badly'}{_because(event.reason)}"

@@ -1,0 +1,72 @@
+"""How often the log hears of progress."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from waterclock.core.jetstream.delivery import Delivery
+from waterclock.executor.context import Progress
+from waterclock.executor.progress_reports import ProgressReports
+from waterclock.executor.running import InHand, Running
+from waterclock.proto.events import RunReported
+from workshop.builders import NOON, attempt
+
+SECOND = 1_000_000
+NOBODY = Delivery(subject="", data=b"", reply="", sequence=1, delivered=1, pending=0, timestamp_ns=0)
+
+
+class Told:
+    def __init__(self) -> None:
+        self.events: list[RunReported] = []
+        self.in_hand = InHand()
+        self.reports = ProgressReports(self.in_hand, lambda _, event: self.events.append(event), lambda _: 3)
+
+    def notes_at(self, seconds: float) -> list[str]:
+        self.events.clear()
+        self.reports.tell(NOON + round(seconds * SECOND))
+        return [event.note for event in self.events]
+
+
+@contextmanager
+def running(told: Told, run_id: str = "job@now-1") -> Iterator[Running]:
+    done = attempt(run={"run_id": run_id})
+    one = Running(done.item, (run_id, 0), NOBODY, 1)
+    one.attempt = done
+    one.task = asyncio.get_running_loop().create_task(asyncio.sleep(0))
+    told.in_hand.add(one)
+    yield one
+    one.task.cancel()
+
+
+async def test_it_hears_the_last_word_and_only_news() -> None:
+    told = Told()
+    with running(told) as one:
+        assert told.notes_at(5) == []
+        for n in range(1000):
+            one.progress = Progress(done=n / 1000, note=f"{n}")
+        assert told.notes_at(5) == ["999"]
+        assert (told.events[0].run_id, told.events[0].attempt, told.events[0].done) == ("job@now-1", 1, 0.999)
+        assert told.notes_at(7) == []
+        one.progress = Progress(done=1.0, note="all")
+        assert told.notes_at(9) == ["all"]
+
+
+async def test_a_young_attempt_and_one_that_has_ended_say_nothing() -> None:
+    told = Told()
+    with running(told) as one:
+        one.progress = Progress(done=0.5)
+        assert told.notes_at(0.9) == []
+        assert one.task is not None
+        await one.task
+        assert told.notes_at(5) == []
+
+
+async def test_many_at_once_take_turns() -> None:
+    told = Told()
+    with ExitStack() as all_of_them:
+        for n in range(101):
+            one = all_of_them.enter_context(running(told, f"job@now-{n}"))
+            one.progress = Progress(done=0.1, note="b" if n else "a")
+        seen = told.notes_at(2)
+        assert len(seen) == 100
+        assert sorted(seen + told.notes_at(4)) == ["a"] + ["b"] * 100
