@@ -64,7 +64,7 @@ async def through_warden(jobs: int) -> float:
                     limits=Limits(),
                 )
                 await process.ended
-                await processes.directories.remove(directory)
+                assert processes.directories.take_back(directory)
 
         await one()
         began = time.perf_counter()
@@ -114,15 +114,17 @@ async def measure(url: str, data: Path, jobs: int) -> dict[str, Any]:
         await ensure_work_consumers(connection, [("default", "light")])
         source = Pull.ordered(connection, names.RUNS, [names.runs_subject()], after_sequence=0)
         executor = start_executor(settings)
-        async with source as pull:
-            through_queue = Jobs(connection, pull)
-            await through_queue.run(10)
-            rates: dict[str, list[float]] = {"bare": [], "warden": [], "jobs": []}
-            for _ in range(ROUNDS):
-                rates["bare"].append(await asyncio.to_thread(bare, jobs))
-                rates["warden"].append(await through_warden(jobs))
-                rates["jobs"].append(await through_queue.run(jobs))
-        cpu = stop_executor(executor)
+        try:
+            async with source as pull:
+                through_queue = Jobs(connection, pull)
+                await through_queue.run(10)
+                rates: dict[str, list[float]] = {"bare": [], "warden": [], "jobs": []}
+                for _ in range(ROUNDS):
+                    rates["bare"].append(await asyncio.to_thread(bare, jobs))
+                    rates["warden"].append(await through_warden(jobs))
+                    rates["jobs"].append(await through_queue.run(jobs))
+        finally:
+            cpu = stop_executor(executor)
     best = {name: max(values) for name, values in rates.items()}
     return {
         "bench": "process_spawn",
