@@ -34,7 +34,9 @@ class Shell:
     def __init__(self, data: Path) -> None:
         self.data = data
 
-    async def __call__(self, *arguments: str, data: Path | None = None) -> Ended:
+    async def __call__(
+        self, *arguments: str, data: Path | None = None, environ: dict[str, str] | None = None
+    ) -> Ended:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WATERCLOCK_")}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -43,7 +45,7 @@ class Shell:
             *arguments,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**kept, "WATERCLOCK_DATA": str(data or self.data)},
+            env={**kept, **(environ or {}), "WATERCLOCK_DATA": str(data or self.data)},
         )
         async with asyncio.timeout(30):
             out, err = await process.communicate()
@@ -363,6 +365,52 @@ async def test_the_fleet_is_shown(shell: Shell) -> None:
     assert (screen.code, "executors" in screen.out) == (0, True), screen.err
     status = await shell("status")
     assert len(status.out.splitlines()) == 5
+
+
+async def test_jobs_are_found_by_name_time_and_text_and_sorted(shell: Shell) -> None:
+    made = {}
+    for name in ("zebra", "aardvark"):
+        fields = ("--cron", "@yearly", "--label", "zoo=1", "--json", "--shell", f"echo {name} eats")
+        made[name] = (await shell("submit", name, *fields)).json["job_id"]
+
+    async def listed(*words: str) -> list[str]:
+        found = await shell("jobs", "--label", "zoo=1", "--json", *words)
+        assert found.code == 0, found.err
+        return [job["job_id"] for job in found.json["items"]]
+
+    assert await listed("--sort", "name") == [made["aardvark"], made["zebra"]]
+    assert await listed("--sort", "created_at") == [made["zebra"], made["aardvark"]]
+    assert await listed("--search", "zebra eats") == [made["zebra"]]
+    assert await listed("--name", "aardvark") == [made["aardvark"]]
+    assert await listed("--until", "2001-01-01T00:00:00Z") == []
+    assert len(await listed("--since", "2001-01-01T00:00:00Z")) == 2
+    for wrong in (("--sort", "colour"), ("--since", "yesterday")):
+        refused = await shell("jobs", *wrong)
+        assert (refused.code, len(refused.err.splitlines())) == (2, 1), refused.err
+
+
+async def test_the_shell_completes_commands_options_and_ids(shell: Shell) -> None:
+    job_id = (await shell("submit", "completes", "--cron", "@yearly", "--json", "--shell", "true")).json[
+        "job_id"
+    ]
+
+    async def completed(*words: str) -> list[str]:
+        asked = {"_WATERCLOCK_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(("waterclock", *words))}
+        ended = await shell(environ={**asked, "COMP_CWORD": str(len(words))})
+        return ended.out.split()
+
+    assert sorted(await completed("exec")) == ["executor", "executors"]
+    assert "--watch" in await completed("jobs", "--w")
+    assert await completed("job", job_id[:-2]) == [job_id]
+    assert await completed("job", "no-such-job-") == []
+
+
+async def test_a_backfill_is_followed_to_its_end(shell: Shell) -> None:
+    submitted = await shell("submit", "filled", "--cron", "0 3 * * *", "--json", "--shell", "true")
+    span = ("--from", "2026-03-01T00:00:00Z", "--to", "2026-03-03T00:00:00Z")
+    ended = await shell("backfill", submitted.json["job_id"], *span, "--wait", "--json")
+    assert ended.code == 0, ended.err
+    assert (ended.json["status"], ended.json["done"], ended.json["total"]) == ("COMPLETED", 2, 2)
 
 
 async def test_a_command_answers_quickly(shell: Shell) -> None:

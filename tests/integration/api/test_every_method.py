@@ -14,7 +14,7 @@ import pytest_asyncio
 from waterclock.proto.answers import ENDED
 from waterclock.proto.methods import METHODS, Method
 
-from .conftest import Served
+from .conftest import TOKEN, Served
 from .test_running import finished, state_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -186,13 +186,16 @@ async def _through_the_client(house: Served, method: Method, fields: Fields) -> 
 
 async def _over_nats(house: Served, method: Method, fields: Fields) -> Any:  # type: ignore[type-arg]
     nc = house.app.connection.nc
+    token = {"Authorization": f"Bearer {TOKEN}"}
     if not method.streaming:
-        reply = await house.app.connection.request(method.subject, json.dumps(fields).encode(), timeout=10)
+        reply = await house.app.connection.request(
+            method.subject, json.dumps(fields).encode(), timeout=10, headers=token
+        )
         assert "Nats-Service-Error" not in (reply.headers or {}), reply.data
         return json.loads(reply.data)
     inbox = nc.new_inbox()
     subscription = await nc.subscribe(inbox)
-    await nc.publish(method.subject, json.dumps(fields).encode(), reply=inbox)
+    await nc.publish(method.subject, json.dumps(fields).encode(), reply=inbox, headers=token)
     answers = []
     while (message := await subscription.next_msg(timeout=10)).data:
         assert not message.headers, message.data

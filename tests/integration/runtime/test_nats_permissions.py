@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from servers.server import Server
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.errors import NotAllowed
 from waterclock.core.jetstream.permissions import ROLE, ROLES, table
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers, stream_configs
@@ -201,6 +203,16 @@ async def test_a_component_finds_the_streams_as_they_are(embedded: EmbeddedNats,
     else:
         async with Connection.open(embedded.url_for(role), name=role, inbox_prefix=ROLE[role].inbox) as own:
             await ensure_streams(own, Layout())
+
+
+async def test_a_component_without_the_right_is_told_at_once(embedded: EmbeddedNats) -> None:
+    began = time.monotonic()
+    async with Connection.open(
+        embedded.url_for("scheduler"), name="scheduler", inbox_prefix=ROLE["scheduler"].inbox
+    ) as own:
+        with pytest.raises(NotAllowed, match=r"may not publish to \$JS\.API\.STREAM\.UPDATE\.RUNS"):
+            await ensure_streams(own, Layout(runs_max_age_days=3))
+    assert time.monotonic() - began < 4, "not at the deadline"
 
 
 async def test_a_stranger_is_not_let_in(embedded: EmbeddedNats) -> None:

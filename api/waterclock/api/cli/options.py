@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from waterclock.api.cli import completing
+
 Data = Annotated[str | None, typer.Option("--data", help="Data directory of `waterclock up`.", metavar="DIR")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
 Watch = Annotated[
@@ -11,8 +13,20 @@ Watch = Annotated[
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1, max=1000)]
 JobId = Annotated[
-    str, typer.Argument(metavar="JOB", help="A job's id, or the beginning of it.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="A job's id, or the beginning of it.",
+        show_default=False,
+        autocompletion=completing.jobs,
+    ),
 ]
 RunId = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's id, or the beginning of it.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="A run's id, or the beginning of it.",
+        show_default=False,
+        autocompletion=completing.runs,
+    ),
 ]

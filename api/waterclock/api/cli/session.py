@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 @contextmanager
-def connected(data: str | None) -> Iterator[BlockingWire]:
+def connected(data: str | None, *, patience: float = 5.0) -> Iterator[BlockingWire]:
     """The service that the settings name, else the one in the data directory."""
     way = find(data=data)
-    wire = BlockingWire(way.url, token=way.token, inbox=way.inbox, tls=way.tls())
+    wire = BlockingWire(way.url, token=way.token, inbox=way.inbox, tls=way.tls(), patience=patience)
     try:
         yield wire
     finally:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import random
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, error_of, reason_of
+from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, NotAllowed, error_of, reason_of
 from waterclock.core.jetstream.inbox import Inbox, Reply
 from waterclock.core.jetstream.nats_py import Msg, NatsError
 from waterclock.core.jetstream.protocol import parse_headers, publish_command
@@ -22,6 +23,7 @@ logger = logging.getLogger(__name__)
 _ATTEMPT = 2.0
 _PAUSE = 0.05
 _GRACE = 2.0
+_NOT_ALLOWED = re.compile(r'(?i)permissions violation for publish to "([^"]+)"')
 _HOPELESS = ("authorization", "certificate verify failed", "does not speak tls")
 """What to ask again would not change while connecting: our password is wrong, or the server is not who it should be."""
 
@@ -36,6 +38,7 @@ class Connection:
         self._up = asyncio.Event()
         self._opening: asyncio.Timeout | None = None
         self._on_reconnect: list[Callable[[], None]] = []
+        self._asked: dict[str, tuple[str, asyncio.Future[Reply]]] = {}
 
     @classmethod
     @asynccontextmanager
@@ -93,12 +96,14 @@ class Connection:
     ) -> Reply:
         """As `request`, with the bare reply and the bare reasons: Disconnected, TimeoutError, NoResponders."""
         reply, answer = self.inbox.expect()
+        self._asked[reply] = (subject, answer)
         try:
             self.nc.send(publish_command(subject, reply, headers, data))
             async with asyncio.timeout(timeout):
                 header, payload = await answer
         finally:
             self.inbox.forget(reply)
+            del self._asked[reply]
         if header.startswith(b"NATS/1.0 503"):
             raise NoResponders(f"nobody answers on {subject}")
         return header, payload
@@ -119,6 +124,8 @@ class Connection:
                     try:
                         _, answer = await self.ask(f"$JS.API.{subject}", payload, timeout=_ATTEMPT)
                         return _checked(json.loads(answer))
+                    except NotAllowed:
+                        raise
                     except (Disconnected, TimeoutError, LogUnavailable) as error:
                         reason = error
                         await asyncio.sleep(_PAUSE)
@@ -169,8 +176,16 @@ class Connection:
         if self.last_error is None or reason_of(error) != reason_of(self.last_error):
             logger.warning("nats: %s", reason_of(error))
         self.last_error = error
+        if refused := _NOT_ALLOWED.search(str(error)):
+            self._not_allowed(refused[1])
         if self._opening is not None and any(reason in str(error).lower() for reason in _HOPELESS):
             self._opening.reschedule(asyncio.get_running_loop().time())
+
+    def _not_allowed(self, subject: str) -> None:
+        """The server answers such a question only with an error about its subject: those who asked it are told."""
+        for asked, answer in self._asked.values():
+            if asked == subject and not answer.done():
+                answer.set_exception(NotAllowed(f"our NATS user may not publish to {subject}"))
 
     async def _disconnected(self) -> None:
         self._up.clear()

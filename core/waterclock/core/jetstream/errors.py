@@ -2,7 +2,8 @@
 
 LogError
 ├── LogUnavailable      the server is away, or the outcome is still unknown at the deadline
-│   └── NoResponders    nobody listens on that subject (yet)
+│   ├── NoResponders    nobody listens on that subject (yet)
+│   └── NotAllowed      the server does not let our user ask that
 ├── Conflict            a compare-and-set was lost: somebody else wrote first
 ├── Duplicate           an id in an atomic batch was seen before, so the whole batch was refused
 ├── LogFull             a limit was reached; nothing old is dropped for the new
@@ -26,6 +27,10 @@ class LogUnavailable(LogError):
 
 
 class NoResponders(LogUnavailable):
+    pass
+
+
+class NotAllowed(LogUnavailable):
     pass
 
 

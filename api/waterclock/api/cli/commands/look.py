@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from waterclock.api import decoding
 from waterclock.api.cli import words
 from waterclock.api.cli.following import print_log
 from waterclock.api.cli.listing import Listing
@@ -25,16 +26,36 @@ def jobs(
     q: Annotated[
         str | None, typer.Option("--search", "-q", help="Text in id, name, labels or command.")
     ] = None,
+    name: Annotated[str | None, typer.Option(help="With exactly this name.", metavar="NAME")] = None,
+    queue: Annotated[str | None, typer.Option(help="Of this queue.", metavar="Q")] = None,
+    since: Annotated[str | None, typer.Option(help="Made at or after this instant.", metavar="T")] = None,
+    until: Annotated[str | None, typer.Option(help="Made before this instant.", metavar="T")] = None,
+    sort: Annotated[
+        str, typer.Option(help="-created_at, created_at, name, -updated_at or next_run_at.", metavar="KEY")
+    ] = "-created_at",
     limit: Limit = 50,
     cursor: Annotated[str | None, typer.Option(help="Go on after a page.", metavar="CURSOR")] = None,
     json: Json = False,
     watch: Watch = False,
     data: Data = None,
 ) -> None:
-    """List jobs, newest first."""
-    query = queries.JobsQuery(
-        status=_status(status), label=tuple(label or ()), q=q, limit=limit, cursor=cursor
-    )
+    """List jobs, newest first unless sorted otherwise.
+
+    waterclock jobs --label team=data --search backup --sort next_run_at --watch
+    """
+    fields = {
+        "status": _status(status),
+        "label": label or [],
+        "q": q,
+        "name": name,
+        "queue": queue,
+        "created_after": since,
+        "created_before": until,
+        "sort": sort,
+        "limit": limit,
+        "cursor": cursor,
+    }
+    query = decoding.convert(fields, queries.JobsQuery, text=False)
     with connected(data) as wire:
         _JOBS.show(lambda: wire.call(methods.JOBS_LIST, query), json=json, watch=watch)
 
@@ -49,6 +70,10 @@ def job(job_id: JobId, json: Json = False, data: Data = None) -> None:
 def runs(
     job_id: JobId,
     status: Annotated[str | None, typer.Option(help="Only runs in this status, e.g. FAILED.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Scheduled at or after this instant.", metavar="T")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Scheduled before this instant.", metavar="T")] = None,
     limit: Limit = 20,
     cursor: Annotated[str | None, typer.Option(help="Go on after a page.", metavar="CURSOR")] = None,
     json: Json = False,
@@ -58,10 +83,15 @@ def runs(
     """List a job's runs, newest first."""
 
     def listed(job_id: str) -> Page[Run]:
-        return wire.call(
-            methods.RUNS_LIST,
-            queries.RunsQuery(job_id=job_id, status=_status(status), limit=limit, cursor=cursor),
-        )
+        fields = {
+            "job_id": job_id,
+            "status": _status(status),
+            "after": since,
+            "before": until,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return wire.call(methods.RUNS_LIST, decoding.convert(fields, queries.RunsQuery, text=False))
 
     with connected(data) as wire:
         _RUNS.show(lambda: with_job(wire, job_id, listed), json=json, watch=watch)
