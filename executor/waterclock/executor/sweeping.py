@@ -2,20 +2,37 @@
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
+from typing import Protocol
 
-from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
-from waterclock.core.jetstream.work_queue import WorkQueue
+from waterclock.core.jetstream.work_queue import Swept
 from waterclock.executor.source import Source
 
 _log = logging.getLogger(__name__)
 
-_WAITS = (1.0, 10.0)
-"""Soon after a restart, and again when what the server had given out before it has come back."""
+_SOON_SECONDS = 1.0
+_LATER_SECONDS = 10.0
+
+Sleep = Callable[[float], Awaitable[object]]
 
 
-async def sweep_after_restarts(connection: Connection, queue: WorkQueue, sources: Collection[Source]) -> None:
+class Reconnecting(Protocol):
+    def on_reconnect(self, callback: Callable[[], None]) -> Callable[[], None]: ...
+
+
+class Sweeper(Protocol):
+    async def sweep(self, consumer: str, subject: str) -> Swept: ...
+
+
+async def sweep_after_restarts(
+    connection: Reconnecting, queue: Sweeper, sources: Collection[Source], *, sleep: Sleep = asyncio.sleep
+) -> None:
+    """Soon after each restart, and again until all that the server had given out by then is done.
+
+    Only what lies before everything unfinished can be swept: one long attempt, or one that comes back late, holds up
+    the rest. Later than that nothing can be left.
+    """
     restarted = asyncio.Event()
     restarted.set()
     forget = connection.on_reconnect(restarted.set)
@@ -23,18 +40,26 @@ async def sweep_after_restarts(connection: Connection, queue: WorkQueue, sources
         while True:
             await restarted.wait()
             restarted.clear()
-            for wait in _WAITS:
-                await asyncio.sleep(wait)
-                await _sweep(queue, sources)
+            await sleep(_SOON_SECONDS)
+            given_out = {source: await _sweep(queue, source) for source in sources}
+            while given_out and not restarted.is_set():
+                await sleep(_LATER_SECONDS)
+                for source, before in list(given_out.items()):
+                    now = await _sweep(queue, source)
+                    if before is None:
+                        given_out[source] = now
+                    elif now is not None and now.done >= before.given_out:
+                        del given_out[source]
     finally:
         forget()
 
 
-async def _sweep(queue: WorkQueue, sources: Collection[Source]) -> None:
-    for source in sources:
-        try:
-            swept = await queue.sweep(source.consumer, source.subject)
-        except LogError:
-            continue
-        if swept:
-            _log.info("swept work that was done", extra={"consumer": source.consumer, "messages": swept})
+async def _sweep(queue: Sweeper, source: Source) -> Swept | None:
+    """None: it cannot be told now."""
+    try:
+        swept = await queue.sweep(source.consumer, source.subject)
+    except LogError:
+        return None
+    if swept.removed:
+        _log.info("swept work that was done", extra={"consumer": source.consumer, "messages": swept.removed})
+    return swept

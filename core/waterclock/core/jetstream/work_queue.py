@@ -29,6 +29,14 @@ Over = Callable[[str, int, bool], None]
 """An ask is over: the consumer, how many messages it brought, and whether the consumer is missing."""
 
 
+class Swept(Struct, frozen=True):
+    removed: int
+    done: int
+    """Everything up to this sequence of the stream is acked."""
+    given_out: int
+    """The last sequence that was handed out."""
+
+
 class _Ask:
     __slots__ = ("batch", "brought", "reply", "timer")
 
@@ -130,20 +138,20 @@ class WorkQueue:
             return Backlog(pending=0, oldest=None)
         return Backlog(pending=pending, oldest=b64decode(answer["message"].get("data", "")))
 
-    async def sweep(self, consumer: str, subject: str) -> int:
-        """Remove what the consumer has acked and the stream still holds; returns how much.
+    async def sweep(self, consumer: str, subject: str) -> Swept:
+        """Remove what the consumer has acked and the stream still holds, up to the first that is not acked.
 
         A server that was killed may have lost removals that it had not synced, and remembers the acks all the same. No
         consumer will be handed such a message again, so nobody would ever remove it.
         """
         info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{consumer}")
-        through = info["ack_floor"]["stream_seq"]
+        through, given_out = info["ack_floor"]["stream_seq"], info["delivered"]["stream_seq"]
         if not through:
-            return 0
+            return Swept(0, 0, given_out)
         answer = await self._connection.api(
             f"STREAM.PURGE.{self._stream}", {"filter": subject, "seq": through + 1}
         )
-        return int(answer["purged"])
+        return Swept(int(answer["purged"]), through, given_out)
 
     def _receive(self, subject: bytes, reply: bytes, header: bytes, payload: bytes) -> None:
         if not reply:
