@@ -15,13 +15,28 @@ from waterclock.proto.events import (
     OutcomeRejected,
     RunCancelled,
     RunFailed,
+    RunReturned,
     RunsMissed,
+    RunSnoozed,
     RunSucceeded,
     RunTimedOut,
 )
 from waterclock.proto.work import WorkItem
 
-_SECOND = 1_000_000
+_KINDS = {
+    kind: str(kind.__struct_config__.tag)
+    for kind in (
+        RunSucceeded,
+        RunFailed,
+        RunTimedOut,
+        RunSnoozed,
+        RunReturned,
+        RunCancelled,
+        RunsMissed,
+        OutcomeRejected,
+    )
+}
+_NOT_STARTED = (OutcomeRejected, RunsMissed)
 
 
 class Tally(Quiet):
@@ -35,34 +50,35 @@ class Tally(Quiet):
         self._dead = 0
         self._lag = Spread()
         self._late = Spread()
-        self._parts = {"decide": Spread(), "queue": Spread(), "start": Spread()}
+        self._decide, self._queue, self._start = Spread(), Spread(), Spread()
         self._took = Spread()
 
     def ended(
         self, item: WorkItem, event: OutcomeEvent | OutcomeRejected | RunsMissed, pulled: Instant
     ) -> None:
-        kind = str(event.__struct_config__.tag)
+        kind = _KINDS[type(event)]
         self._outcomes[kind] += 1
         match event:
+            case RunSucceeded() | RunCancelled() | RunsMissed():
+                self._ended[kind] += 1
             case RunFailed() | RunTimedOut():
                 if event.retry_at is None:
                     self._dead += 1
                     self._ended[kind] += 1
                 else:
                     self._retries += 1
-            case RunSucceeded() | RunCancelled() | RunsMissed():
-                self._ended[kind] += 1
             case _:
                 pass
-        if isinstance(event, OutcomeRejected | RunsMissed) or event.started is None:
+        if isinstance(event, _NOT_STARTED) or (started := event.started) is None:
             return
-        self._took.add((event.at - event.started) / _SECOND)
-        self._lag.add(max(0, event.started - item.due) / _SECOND)
+        queued, due = item.queued, item.due
+        self._took.add_us(event.at - started)
+        self._lag.add_us(started - due)
         if item.attempt == 1:
-            self._late.add(max(0, event.started - item.scheduled) / _SECOND)
-        self._parts["decide"].add(max(0, item.queued - item.due) / _SECOND)
-        self._parts["queue"].add(max(0, pulled - item.queued) / _SECOND)
-        self._parts["start"].add(max(0, event.started - pulled) / _SECOND)
+            self._late.add_us(started - item.scheduled)
+        self._decide.add_us(queued - due)
+        self._queue.add_us(pulled - queued)
+        self._start.add_us(started - pulled)
 
     def claimed(self, verdict: str) -> None:
         self._claims[verdict] += 1
@@ -104,7 +120,7 @@ class Tally(Quiet):
             "Parts of the start lag: decide (due to queued), queue (to pulled), start (to started).",
             labels=["part"],
         )
-        for part, spread in self._parts.items():
+        for part, spread in (("decide", self._decide), ("queue", self._queue), ("start", self._start)):
             spread.into(parts, (part,))
         yield parts
         yield self._took.family("waterclock_executor_attempt_seconds", "From start to end of an attempt.")

@@ -11,7 +11,7 @@ from waterclock.core.jetstream.delivery import Delivery
 from waterclock.core.jetstream.pull import Pull
 from waterclock.projector.messages import JobsMessage, RunsMessage
 
-_AHEAD = 20_000
+_AHEAD = 40_000
 """Events decoded and not taken."""
 _ON_THE_WAY = 256
 """Messages asked for and not decoded; each may be a frame of hundreds of events."""

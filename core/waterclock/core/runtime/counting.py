@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 _BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+_MICROSECONDS = tuple(round(bound * 1_000_000) for bound in _BOUNDS)
 _LABELS = (*map(str, _BOUNDS), "+Inf")
 
 
@@ -17,11 +18,16 @@ class Spread:
 
     def __init__(self) -> None:
         self._counts = [0] * len(_LABELS)
-        self._sum = 0.0
+        self._sum = 0
 
     def add(self, seconds: float) -> None:
-        self._counts[bisect_left(_BOUNDS, seconds)] += 1
-        self._sum += seconds
+        self.add_us(round(seconds * 1_000_000))
+
+    def add_us(self, microseconds: int) -> None:
+        """What clocks that disagree make negative counts as nothing."""
+        self._counts[bisect_left(_MICROSECONDS, microseconds)] += 1
+        if microseconds > 0:
+            self._sum += microseconds
 
     def family(self, name: str, about: str) -> HistogramMetricFamily:
         family = HistogramMetricFamily(name, about)
@@ -33,7 +39,7 @@ class Spread:
         for bound, count in zip(_LABELS, self._counts, strict=True):
             total += count
             buckets.append((bound, total))
-        family.add_metric(labels, buckets=buckets, sum_value=self._sum)
+        family.add_metric(labels, buckets=buckets, sum_value=self._sum / 1_000_000)
 
 
 class Quiet(Collector):

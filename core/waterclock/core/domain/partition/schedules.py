@@ -96,15 +96,20 @@ class Schedules:
 
         `final`: the definition ends there, so a fire that jitter puts a little later is taken now.
         """
-        following = item.fires.after(item.scheduled)
-        single = following is None or following.scheduled > until
-        if item.spec.schedule.schedule_type not in _RECURRING or (single and now - item.due <= GRACE):
+        if item.spec.schedule.schedule_type not in _RECURRING or (
+            now - item.due <= GRACE and self._is_last(item, until)
+        ):
             item.after = item.scheduled
             self._taking.take(_due_fire(item, item.scheduled, item.due), now)
             return
         item.after = until if final else self._decidable(item, until)
         decision = decide_catch_up(item.fires, item.scheduled - 1, item.after, item.spec.catch_up, now)
         self._catch_up(item, decision, now)
+
+    def _is_last(self, item: Scheduled, until: Instant) -> bool:
+        """Whether no further fire lies before `until`."""
+        following = item.fires.after(item.scheduled)
+        return following is None or following.scheduled > until
 
     def _decidable(self, item: Scheduled, until: Instant) -> Instant:
         """Up to where fires may be decided: jitter can put the due time of the last one after `until`."""
