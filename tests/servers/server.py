@@ -1,5 +1,6 @@
 """A server a test may stop, kill and start again. It keeps its port and its data."""
 
+from waterclock.core.runtime.embedded_nats import EmbeddedNats
 from waterclock.core.runtime.embedded_server import EmbeddedServer, start_blocking
 from waterclock.core.runtime.process import Process, stop_blocking
 
@@ -15,6 +16,11 @@ class Server:
     @property
     def url(self) -> str:
         return self._embedded.url
+
+    def url_for(self, role: str) -> str:
+        """For one of the users of a nats-server; `url` is the administrator's."""
+        assert isinstance(self._embedded, EmbeddedNats)
+        return self._embedded.url_for(role)
 
     @property
     def pid(self) -> int:

@@ -23,6 +23,10 @@ from waterclock.api import nats_service
 from waterclock.api.application import Application, open_application
 from waterclock.api.client.client import Client
 from waterclock.api.service import serve_http
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.opening import open_log
+from waterclock.core.jetstream.streams import Layout, ensure_streams
+from waterclock.core.runtime.connection_file import resolved
 from waterclock.core.runtime.service import StopSignal
 from waterclock.core.runtime.settings import Settings
 
@@ -34,6 +38,8 @@ class Served:
     app: Application
     http: httpx.AsyncClient
     client: Client
+    nats: Connection
+    """A connection with a client's rights, and no token."""
     settings: Settings
 
 
@@ -42,8 +48,9 @@ async def serving(settings: Settings) -> AsyncIterator[Served]:
     """The api over HTTP and NATS, and a client of each kind."""
     stop = StopSignal()
     async with (
-        open_application(settings) as app,
+        open_application(resolved(settings, "api")) as app,
         nats_service.serve(app),
+        open_log(settings, name="raw") as raw,
         Client.connect(settings.nats_url, token=TOKEN, patience=3) as client,
         httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{settings.port}",
@@ -59,7 +66,7 @@ async def serving(settings: Settings) -> AsyncIterator[Served]:
                         await http.get("/healthz")
                         break
                     await asyncio.sleep(0.01)
-            yield Served(app, http, client, settings)
+            yield Served(app, http, client, raw, settings)
         finally:
             stop.set()
             await task
@@ -67,10 +74,17 @@ async def serving(settings: Settings) -> AsyncIterator[Served]:
 
 @asynccontextmanager
 async def furnished(settings: Settings) -> AsyncIterator[None]:
-    """Scheduler, executor and projector."""
+    """Scheduler, executor and projector, each as its own user where the server has one for it."""
     stop = StopSignal()
-    components = (waterclock.scheduler.service, waterclock.executor.service, waterclock.projector.service)
-    tasks = [asyncio.create_task(component.run(settings, stop)) for component in components]
+    components = {
+        "scheduler": waterclock.scheduler.service,
+        "executor": waterclock.executor.service,
+        "projector": waterclock.projector.service,
+    }
+    tasks = [
+        asyncio.create_task(component.run(resolved(settings, name), stop))
+        for name, component in components.items()
+    ]
     try:
         yield
     finally:
@@ -98,10 +112,14 @@ async def house(tmp_path_factory: pytest.TempPathFactory, shared_postgres_url: s
     async with AsyncExitStack() as stack:
         nats = stack.enter_context(own_nats(directory))
         database_url = await stack.enter_async_context(fresh_database(shared_postgres_url))
-        settings = settings_for(directory, nats.url, database_url)
+        settings = settings_for(directory, nats.url_for("client"), database_url)
+        async with Connection.open(nats.url, name="layout") as admin:
+            await ensure_streams(admin, Layout(partitions=settings.partitions))
         served = await stack.enter_async_context(serving(settings))
         await stack.enter_async_context(furnished(settings))
         yield served
+    log = (directory / "logs" / "nats.log").read_text()
+    assert [line for line in log.splitlines() if "Violation" in line] == []
 
 
 @pytest.fixture

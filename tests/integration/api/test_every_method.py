@@ -65,7 +65,7 @@ class World:
 
     async def upload(self) -> Fields:
         part = {"upload_id": secrets.token_hex(8), "number": 0, "data": "aGk="}
-        await self.house.app.connection.request("waterclock.v1.artifacts.part", json.dumps(part).encode())
+        await self.house.nats.request("waterclock.v1.artifacts.part", json.dumps(part).encode())
         return {"upload_id": part["upload_id"], "parts": 1}
 
 
@@ -185,10 +185,10 @@ async def _through_the_client(house: Served, method: Method, fields: Fields) -> 
 
 
 async def _over_nats(house: Served, method: Method, fields: Fields) -> Any:  # type: ignore[type-arg]
-    nc = house.app.connection.nc
+    nc = house.nats.nc
     token = {"Authorization": f"Bearer {TOKEN}"}
     if not method.streaming:
-        reply = await house.app.connection.request(
+        reply = await house.nats.request(
             method.subject, json.dumps(fields).encode(), timeout=10, headers=token
         )
         assert "Nats-Service-Error" not in (reply.headers or {}), reply.data

@@ -96,11 +96,11 @@ async def test_moments_without_a_run_are_explained(house: Served) -> None:
     assert "moving house" in paused["answer"]
 
 
-async def test_why_does_not_need_the_read_models(house: Served, tmp_path: Path) -> None:
+async def test_why_does_not_need_the_read_models(house: Served) -> None:
     await house.http.post("/v1/jobs", json={"job_id": "unread", "name": "u", "command": "true"})
     [run] = await ended(house, "unread")
     assert house.settings.nats_url is not None
-    async with serving(settings_for(tmp_path, house.settings.nats_url, None)) as blind:
+    async with serving(settings_for(house.settings.data, house.settings.nats_url, None)) as blind:
         assert (await blind.http.get(f"/v1/runs/{run['run_id']}")).status_code == 503
         why = (await blind.http.get(f"/v1/runs/{run['run_id']}/why")).json()
         assert why["reason"] == "ran"

@@ -138,13 +138,13 @@ async def test_nobody_is_let_in_without_a_token(house: Served) -> None:
 
 
 async def test_over_nats_a_refusal_has_its_code_and_its_document(house: Served) -> None:
-    reply = await house.app.connection.request("waterclock.v1.jobs.get", b'{"job_id": "nobody"}')
+    reply = await house.nats.request("waterclock.v1.jobs.get", b'{"job_id": "nobody"}')
     assert reply.headers is not None
     assert reply.headers["Nats-Service-Error-Code"] == "404"
     assert "nobody" in reply.headers["Nats-Service-Error"]
     assert json.loads(reply.data)["status"] == 404
     for body in (b"{", b"\xff", b"[]", b'{"x": 1}'):
-        reply = await house.app.connection.request("waterclock.v1.jobs.get", body)
+        reply = await house.nats.request("waterclock.v1.jobs.get", body)
         assert reply.headers is not None
         assert reply.headers["Nats-Service-Error-Code"] in ("400", "422")
 
