@@ -134,6 +134,9 @@ async def measure(url: str, data: Path, jobs: int) -> dict[str, Any]:
         "rate": round(best["jobs"]),
         "warden_to_bare": round(best["warden"] / best["bare"], 2),
         "ratio": round(best["jobs"] / best["bare"], 2),
+        "rounds": " ".join(
+            f"{ours / bare:.2f}" for bare, ours in zip(rates["bare"], rates["jobs"], strict=True)
+        ),
         "cpu_ms_per_job": round(cpu * 1000 / (ROUNDS * jobs), 3),
     }
 
