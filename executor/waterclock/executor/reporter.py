@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
+from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.frames import FrameWriter
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.classify import OutcomeEvent
@@ -51,16 +52,17 @@ class Reporter:
         self._tally.ended(running.item, event, running.pulled)
         if self._trace is not None:
             self._trace(running.item, event, running.pulled)
-        acknowledged = self._frames.append(self.partition_of(event.run_id), event)
-        acknowledged.add_done_callback(partial(self._acknowledged, running, let_go))
+        self._frames.post(
+            self.partition_of(event.run_id), event, partial(self._acknowledged, running, let_go)
+        )
 
     def knows_end_of(self, key: Key) -> bool:
         """Whether the log has an outcome of this attempt from us, as far as we remember."""
         return key in self._ended
 
-    def _acknowledged(self, running: Running, let_go: LetGo | None, future: "asyncio.Future[int]") -> None:
+    def _acknowledged(self, running: Running, let_go: LetGo | None, result: int | LogError) -> None:
         self._in_hand.remove(running)
-        if future.cancelled() or future.exception() is not None:
+        if isinstance(result, LogError):
             return  # the log did not take it; the delivery comes back to somebody, who will ask the owner
         self._ended[running.key] = None
         if len(self._ended) > _REMEMBERED:

@@ -41,11 +41,9 @@ _FRAME_EVENTS = 500
 _PASS_DEFINITIONS = 500
 """A pass reads about this many definitions, so that a flood of them does not hold up what is due."""
 _RECOVER_CHUNK = 500
-_PASS_INTERVAL = 0.004
-"""Passes of one partition are at least this far apart: what comes due in between shares a frame."""
-_BUSY_INTERVAL = 0.02
-"""The same after a pass that decided several things: a frame costs a sync, and sixteen partitions share a disk."""
-_BUSY = 3
+_PASS_INTERVALS = ((15, 0.04), (3, 0.02), (0, 0.004))
+"""After a pass that decided so many things the next one is so much later, at least: what comes due in between shares a
+frame. A frame costs a sync, and sixteen partitions share a disk."""
 _STORE_PAUSE = 2_000_000
 """How long until a store that is away is asked again, in microseconds."""
 _LAST_FRAMES = 0.5
@@ -178,7 +176,9 @@ class Partition:
         claims = await self._claims.decide(owner, now)
         owner.tick(now)
         decided = owner.take_pass()
-        self._next_pass = began + (_BUSY_INTERVAL if len(decided.events) >= _BUSY else _PASS_INTERVAL)
+        self._next_pass = began + next(
+            pause for count, pause in _PASS_INTERVALS if len(decided.events) >= count
+        )
         await self._carry_out(owner, decided)
         await self._claims.answer(claims)
         self._ports.tally.passed(time.monotonic() - began)

@@ -1,7 +1,5 @@
 """How many events leave together."""
 
-import asyncio
-
 from waterclock.core.jetstream.frames import MAX_BYTES, MAX_EVENTS, _Lane, _stroke_before
 
 
@@ -9,32 +7,32 @@ def lane_of(*sizes: int) -> _Lane:
     lane = _Lane(0)
     for size in sizes:
         lane.events.append(b"x" * size)
-        lane.futures.append(asyncio.Future())
+        lane.heard.append(lambda _: None)
         lane.size += size
     return lane
 
 
-async def test_all_that_fits_leaves_at_once() -> None:
+def test_all_that_fits_leaves_at_once() -> None:
     lane = lane_of(10, 20, 30)
-    events, futures = lane.take()
-    assert (len(events), len(futures), lane.events, lane.size) == (3, 3, [], 0)
+    events, heard = lane.take()
+    assert (len(events), len(heard), lane.events, lane.size) == (3, 3, [], 0)
 
 
-async def test_a_frame_has_a_limit_of_events() -> None:
+def test_a_frame_has_a_limit_of_events() -> None:
     lane = lane_of(*[10] * (MAX_EVENTS + 7))
     assert lane.is_full
     assert len(lane.take()[0]) == MAX_EVENTS
-    assert (len(lane.events), len(lane.futures), lane.size) == (7, 7, 70)
+    assert (len(lane.events), len(lane.heard), lane.size) == (7, 7, 70)
 
 
-async def test_a_frame_has_a_limit_of_bytes() -> None:
+def test_a_frame_has_a_limit_of_bytes() -> None:
     third = MAX_BYTES // 3 + 1
     lane = lane_of(third, third, third, third)
     assert [len(lane.take()[0]), len(lane.take()[0])] == [2, 2]
     assert lane.size == 0
 
 
-async def test_an_event_over_the_limit_travels_alone() -> None:
+def test_an_event_over_the_limit_travels_alone() -> None:
     lane = lane_of(MAX_BYTES * 2, 1)
     assert [len(lane.take()[0]), len(lane.take()[0])] == [1, 1]
 

@@ -18,6 +18,7 @@ class Delivery(Struct, frozen=True, gc=False):
     timestamp_ns: int
     header_block: bytes = b""
     consumer_sequence: int = 0
+    consumer: str = ""
 
     @property
     def headers(self) -> dict[str, str] | None:
@@ -48,4 +49,5 @@ def delivery_of(subject: bytes, reply: bytes, header: bytes, payload: bytes) -> 
         int(timestamp),
         header,
         int(consumer_sequence),
+        fields[first - 1],
     )

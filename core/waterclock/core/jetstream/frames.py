@@ -8,6 +8,8 @@ leave on the strokes of a common clock, so that those of many partitions travel,
 import asyncio
 import logging
 import secrets
+from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +27,12 @@ _ENVELOPE = 4096
 _ATTEMPT = 5.0
 _PAUSE = 0.2
 _STROKE = 0.005
+_CROWD = 10
+"""After a frame of so many events the next gathers for longer: each costs the server a sync."""
+_CROWDED_LINGER = 0.05
+
+Heard = Callable[[int | LogError], None]
+"""Called with what became of an event: the sequence of its frame, or why the log does not have it."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -62,18 +70,23 @@ class FrameWriter:
         An outage longer than the duplicate window (two minutes) may store a frame twice; readers of run events
         know a repeated one by its run and attempt.
         """
+        future: asyncio.Future[int] = self._loop.create_future()
+        self.post(partition, event, partial(_resolve, future))
+        return future
+
+    def post(self, partition: int, event: RunEvent, heard: Heard) -> None:
+        """The same for whoever does not wait: `heard` is called with the sequence, or with why there is none."""
         if self._closed:
             raise RuntimeError("the frame writer is closed")
-        future: asyncio.Future[int] = self._loop.create_future()
         encoded = _encode(event)
         if len(encoded) > MAX_BYTES and len(encoded) + _ENVELOPE > self._publisher.max_payload:
-            future.set_exception(TooLarge(f"an event of {len(encoded)} bytes for {event.run_id}"))
-            return future
+            heard(TooLarge(f"an event of {len(encoded)} bytes for {event.run_id}"))
+            return
         lane = self._lanes.get(partition)
         if lane is None:
             lane = self._lanes[partition] = _Lane(partition)
         lane.events.append(encoded)
-        lane.futures.append(future)
+        lane.heard.append(heard)
         lane.size += len(encoded)
         self.unacknowledged += 1
         if self.unacknowledged >= self._limit:
@@ -83,7 +96,6 @@ class FrameWriter:
             carrier = self._loop.create_task(self._carry(lane))
             self._carriers.add(carrier)
             carrier.add_done_callback(self._carriers.discard)
-        return future
 
     async def ready(self) -> None:
         """Wait while too many events are unacknowledged. Call it before taking on what will cause more."""
@@ -106,27 +118,29 @@ class FrameWriter:
             await self.flush()
             for lane in self._lanes.values():
                 self._settle(
-                    lane.futures, LogUnavailable(f"closed with {len(lane.futures)} events not acknowledged")
+                    lane.heard, LogUnavailable(f"closed with {len(lane.heard)} events not acknowledged")
                 )
 
     async def _carry(self, lane: "_Lane") -> None:
         """Send one frame after the other until the lane is empty."""
         try:
             while lane.events:
-                wait = _stroke_before(lane.left + self._linger) - self._loop.time()
+                linger = max(self._linger, _CROWDED_LINGER) if lane.crowded else self._linger
+                wait = _stroke_before(lane.left + linger) - self._loop.time()
                 if wait > 0 and not lane.is_full:
                     await asyncio.sleep(wait)
                 lane.left = self._loop.time()
-                events, futures = lane.take()
+                events, heard = lane.take()
+                lane.crowded = len(events) >= _CROWD
                 try:
                     result: int | LogError = await self._deliver(lane, events)
                 except asyncio.CancelledError:
-                    lane.futures[:0] = futures
+                    lane.heard[:0] = heard
                     raise
                 except LogError as error:
                     logger.exception("a frame of %d events was refused", len(events))
                     result = error
-                self._settle(futures, result)
+                self._settle(heard, result)
         finally:
             lane.carried = False
 
@@ -142,17 +156,24 @@ class FrameWriter:
                 logger.warning("%d events wait for the log: %s", self.unacknowledged, error)
                 await asyncio.sleep(_PAUSE)
 
-    def _settle(self, futures: list[asyncio.Future[int]], result: int | LogError) -> None:
-        self.unacknowledged -= len(futures)
+    def _settle(self, heard: list[Heard], result: int | LogError) -> None:
+        self.unacknowledged -= len(heard)
         if self.unacknowledged < self._limit:
             self._room.set()
-        for future in futures:
-            if future.done():
-                continue
-            if isinstance(result, LogError):
-                future.set_exception(result)
-            else:
-                future.set_result(result)
+        for hear in heard:
+            try:
+                hear(result)
+            except Exception:
+                logger.exception("whoever wrote an event could not take the answer")
+
+
+def _resolve(future: "asyncio.Future[int]", result: int | LogError) -> None:
+    if future.done():
+        return
+    if isinstance(result, LogError):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
 
 
 def _stroke_before(time: float) -> float:
@@ -165,24 +186,25 @@ class _Lane:
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.events: list[bytes] = []
-        self.futures: list[asyncio.Future[int]] = []
+        self.heard: list[Heard] = []
         self.size = 0
         self.number = 0
         self.left = 0.0
+        self.crowded = False
         self.carried = False
 
     @property
     def is_full(self) -> bool:
         return len(self.events) >= MAX_EVENTS or self.size >= MAX_BYTES
 
-    def take(self) -> tuple[list[bytes], list[asyncio.Future[int]]]:
+    def take(self) -> tuple[list[bytes], list[Heard]]:
         """The next frame: as many events as it may hold, at least one."""
         count = min(len(self.events), MAX_EVENTS)
         size = self.size if count == len(self.events) else sum(map(len, self.events[:count]))
         while size > MAX_BYTES and count > 1:
             count -= 1
             size -= len(self.events[count])
-        events, futures = self.events[:count], self.futures[:count]
-        del self.events[:count], self.futures[:count]
+        events, heard = self.events[:count], self.heard[:count]
+        del self.events[:count], self.heard[:count]
         self.size -= size
-        return events, futures
+        return events, heard

@@ -157,8 +157,9 @@ class WorkQueue:
         if not reply:
             self._status(subject, header)
             return
-        consumer = consumer_of(reply)
-        self._deliver(consumer, delivery_of(subject, reply, header, payload))
+        delivery = delivery_of(subject, reply, header, payload)
+        consumer = delivery.consumer
+        self._deliver(consumer, delivery)
         ask = self._asks.get(consumer)
         if ask is not None:
             ask.brought += 1
@@ -183,9 +184,3 @@ class WorkQueue:
         """The server does not remember requests of an old connection."""
         for consumer in list(self._asks):
             self._end(consumer, False)
-
-
-def consumer_of(reply: bytes) -> str:
-    """`$JS.ACK.<stream>.<consumer>.…`, or with domain and account before the stream."""
-    fields = reply.split(b".")
-    return fields[3 if len(fields) == 9 else 5].decode()
