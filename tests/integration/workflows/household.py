@@ -77,6 +77,10 @@ async def household(data: Path) -> AsyncIterator[Household]:
     finally:
         up.send_signal(signal.SIGTERM)
         await asyncio.to_thread(up.wait, 40)
+    log = (data / "logs" / "nats.log").read_text()
+    assert [line for line in log.splitlines() if "Violation" in line] == [], (
+        "a component tried what it may not"
+    )
 
 
 def _start(data: Path) -> subprocess.Popen[bytes]:
