@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from waterclock.api.freshness import Freshness
 from waterclock.api.gate import Gate
 from waterclock.api.intake import Intake
-from waterclock.api.ledger import Ledger
 from waterclock.api.quotas import Quotas
 from waterclock.api.readmodels.pool import Pool
 from waterclock.api.requests import Requests
@@ -15,6 +14,7 @@ from waterclock.api.shelf import Shelf
 from waterclock.api.tokens import Tokens
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
@@ -34,7 +34,7 @@ class Application:
     tokens: Tokens
     gate: Gate
     quotas: Quotas
-    ledger: Ledger
+    definitions: Definitions
     intake: Intake
     requests: Requests
     pool: Pool
@@ -72,7 +72,7 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
             tokens=tokens,
             gate=Gate(settings, tokens),
             quotas=Quotas(control, pool),
-            ledger=Ledger(connection, publisher, settings.partitions),
+            definitions=Definitions(connection, publisher, settings.partitions),
             intake=Intake(connection, publisher, settings.partitions, entered=freshness.wrote),
             requests=Requests(publisher, instance),
             pool=pool,

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from waterclock.api.application import Application
 from waterclock.api.errors import Invalid, Unavailable
-from waterclock.api.ledger import Ledger
 from waterclock.core.domain.definition.graph import find_cycle, spell
+from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto.events import DependentChanged, Instant
@@ -46,7 +46,7 @@ async def check(app: Application, job_id: str | None, spec: JobSpec, beside: Set
         now = now_us()
         stored = {} if entry is None else _decode(entry.value)
         announced = {job: said for job, said in stored.items() if said.until > now}
-        await _check(app.ledger, job_id, spec, beside, announced)
+        await _check(app.definitions, job_id, spec, beside, announced)
         if job_id is None:
             return  # nobody can wait for a job that has no id yet
         announced[job_id] = Announced(spec.dependencies, now + _PENDING)
@@ -72,7 +72,7 @@ async def register(app: Application, job_id: str, version: int, spec: JobSpec) -
 
 
 async def _check(
-    ledger: Ledger,
+    definitions: Definitions,
     job_id: str | None,
     spec: JobSpec,
     beside: Set[str],
@@ -84,7 +84,7 @@ async def _check(
         known = unread.pop()
         if known in edges:
             continue
-        found = await ledger.read(known)
+        found = await definitions.read(known)
         if (
             known in spec.dependencies
             and known not in beside

@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from waterclock.api.ledger import Definition
 from waterclock.api.readmodels.jobs import JobRow
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.schedule.fires import compile
+from waterclock.core.jetstream.definitions import Definition
 from waterclock.proto import answers
 from waterclock.proto.answers import JobState, RetryPolicy, Run
 from waterclock.proto.events import Instant

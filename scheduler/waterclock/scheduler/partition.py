@@ -26,7 +26,6 @@ from waterclock.proto.codec import decode_frame, decode_job_frame, encode
 from waterclock.proto.events import Frame, RunEvent
 from waterclock.proto.spec import JobSpec
 from waterclock.scheduler.claims import Claims
-from waterclock.scheduler.definitions import read_definition
 from waterclock.scheduler.fenced_log import FencedLog, LeaseLost
 from waterclock.scheduler.lines import Lines, Unreadable
 from waterclock.scheduler.pausing import pause_job
@@ -226,7 +225,7 @@ class Partition:
                 owner.published(self._own_through)
             await self._follow_up(decided)
             for job_id, version in decided.starved:
-                spec = await read_definition(self._ports.connection, job_id, version)
+                spec = await self._definition(job_id, version)
                 owner.provide(job_id, version, spec, self._ports.clock.now_us())
             for run_id, lacking in decided.lacking.items():
                 await self._supply(owner, run_id, lacking)
@@ -267,7 +266,7 @@ class Partition:
         for executor_id, request in decided.stops:
             await connection.nc.publish(names.stop_subject(executor_id or "all"), encode(request))
         for job_id, note in decided.pauses:
-            await pause_job(self._ports, self.partition, job_id, note)
+            await pause_job(self._ports.definitions, job_id, note)
 
     async def _load(self, owner: Owner, now: int) -> None:
         """Nothing is decided for a time whose part of the index is not in memory, however far the clock jumped."""
@@ -302,13 +301,18 @@ class Partition:
         try:
             if (spec := owner.spec_of(run)) is not None:
                 return spec
-            definition = await read_definition(self._ports.connection, run.job_id, run.version)
-            if definition is None:
+            spec = await self._definition(run.job_id, run.version)
+            if spec is None:
                 return None
-            owner.learn(run.job_id, run.version, definition)
+            owner.learn(run.job_id, run.version, spec)
             return owner.spec_of(run)
         except Unusable:
             return None
+
+    async def _definition(self, job_id: str, version: int) -> JobSpec | None:
+        """As it was at a version; None when the log no longer holds it."""
+        found = await self._ports.definitions.at(job_id, version)
+        return None if found is None else found.job.spec
 
     async def _last_snapshot(self, owner: Owner) -> None:
         """Whoever comes next then has little to replay. Waits a moment for own frames to come back."""

@@ -4,6 +4,7 @@ from msgspec import Struct, field
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.clock import Clock
 from waterclock.core.store.store import Store
@@ -13,6 +14,7 @@ from waterclock.scheduler.tally import Tally
 class Ports(Struct, frozen=True, kw_only=True):
     connection: Connection
     publisher: Publisher
+    definitions: Definitions
     timing: Bucket
     control: Bucket
     artifacts: Store

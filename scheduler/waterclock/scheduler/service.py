@@ -5,6 +5,7 @@ import logging
 from contextlib import AsyncExitStack
 
 from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
@@ -30,6 +31,7 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         ports = Ports(
             connection=connection,
             publisher=publisher,
+            definitions=Definitions(connection, publisher, settings.partitions),
             timing=Bucket(connection, publisher, names.TIMING),
             control=Bucket(connection, publisher, names.CONTROL),
             artifacts=await stack.enter_async_context(artifacts),

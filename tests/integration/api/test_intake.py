@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from waterclock.api.intake import Entered, Intake
-from waterclock.api.ledger import Ledger
 from waterclock.api.letters import NewJob
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.reader import last_message, stream_state
@@ -29,7 +29,7 @@ class Door:
         self.intake = Intake(
             connection, publisher, PARTITIONS, entered=lambda p, v: self.heard.append((p, v))
         )
-        self.ledger = Ledger(connection, publisher, PARTITIONS)
+        self.definitions = Definitions(connection, publisher, PARTITIONS)
 
     async def messages(self) -> int:
         return (await stream_state(self.connection, names.JOBS)).messages
@@ -51,7 +51,7 @@ def job(name: str = "x", *, job_id: str | None = None, schedule: Schedule = Sche
 async def test_a_lone_job_has_an_id_and_a_message_of_its_own(door: Door) -> None:
     entered = await door.intake.create(job("alone"))
     assert "~" not in entered.job_id
-    found = await door.ledger.read(entered.job_id)
+    found = await door.definitions.read(entered.job_id)
     assert found is not None
     assert (found.version, found.own_sequence) == (entered.version, entered.version)
     assert found.job.spec.name == "alone"
@@ -62,7 +62,7 @@ async def test_jobs_that_arrive_together_share_messages_and_are_all_found(door: 
     assert len({one.job_id for one in entered}) == 300
     assert await door.messages() < 10
     for n in (0, 1, 150, 299):
-        found = await door.ledger.read(entered[n].job_id)
+        found = await door.definitions.read(entered[n].job_id)
         assert found is not None
         assert found.job.spec.name == f"job {n}"
         assert found.version == entered[n].version
@@ -90,7 +90,7 @@ async def test_in_bulk_a_taken_id_fails_alone(door: Door) -> None:
     ]
     for result in results:
         if isinstance(result, Entered):
-            found = await door.ledger.read(result.job_id)
+            found = await door.definitions.read(result.job_id)
             assert found is not None
             assert found.version == result.version
 
@@ -98,7 +98,7 @@ async def test_in_bulk_a_taken_id_fails_alone(door: Door) -> None:
 async def test_a_thousand_named_jobs_know_their_versions(door: Door) -> None:
     results = await door.intake.create_many([job(str(n), job_id=f"job-{n}") for n in range(1000)])
     for n in (0, 499, 500, 999):
-        found, result = await door.ledger.read(f"job-{n}"), results[n]
+        found, result = await door.definitions.read(f"job-{n}"), results[n]
         assert found is not None
         assert isinstance(result, Entered)
         assert (found.version, found.job.spec.name) == (result.version, str(n))
@@ -146,4 +146,4 @@ async def test_every_write_is_heard_of(door: Door) -> None:
 async def test_an_id_that_could_not_be_a_subject_is_nobodys(door: Door) -> None:
     await door.intake.create(job(job_id="there"))
     for odd in ("*", ">", "the re", "there.x", "", "a" * 1000, "there\r\n"):
-        assert await door.ledger.read(odd) is None
+        assert await door.definitions.read(odd) is None

@@ -31,12 +31,17 @@ class Rig:
         self._work: list[WorkItem] = []
         self._seen: set[tuple[str, int]] = set()
 
-    async def create(self, job_id: str, spec: JobSpec, at: int | None = None) -> int:
+    async def create(
+        self, job_id: str, spec: JobSpec, at: int | None = None, *, frame: str | None = None
+    ) -> int:
+        """`frame`: the job is created among others, under their common name."""
         now = now_us() if at is None else at
-        return await self.change(JobCreated(job_id=job_id, spec=spec, at=now, created_at=now), expect=0)
+        event = JobCreated(job_id=job_id, spec=spec, at=now, created_at=now)
+        return await self.change(event, expect=0, under=frame)
 
-    async def change(self, event: JobEvent, expect: int | None = None) -> int:
-        subject = names.job_subject(names.partition_of(event.job_id, PARTITIONS), event.job_id)
+    async def change(self, event: JobEvent, expect: int | None = None, *, under: str | None = None) -> int:
+        name = under or event.job_id
+        subject = names.job_subject(names.partition_of(name, PARTITIONS), name)
         if expect is None:
             stored = await last_message(self.connection, names.JOBS, subject)
             expect = 0 if stored is None else stored.sequence

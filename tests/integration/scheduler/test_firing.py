@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from integration.scheduler.rig import rig, scheduler
 from waterclock.core.domain.start_deadline import missed_in_queue
 from waterclock.core.runtime.clock import now_us
@@ -126,14 +128,16 @@ async def test_run_now_cancel_and_stop(nats_url: str, tmp_path: Path) -> None:
         assert cancelled == [queued.run_id]
 
 
-async def test_failures_in_a_row_pause_the_schedule(nats_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("job_id", ["bad", "bulk~7"], ids=["of its own", "created in a frame"])
+async def test_failures_in_a_row_pause_the_schedule(nats_url: str, tmp_path: Path, job_id: str) -> None:
     async with rig(nats_url) as r, scheduler(nats_url, tmp_path):
         schedule = Schedule(schedule_type="INTERVAL", interval_seconds=1)
-        await r.create("bad", JobSpec(name="bad", task=TRUE, schedule=schedule, pause_on_failure=2))
+        spec = JobSpec(name="bad", task=TRUE, schedule=schedule, pause_on_failure=2)
+        await r.create(job_id, spec, frame=job_id.partition("~")[0])
         for _ in range(2):
             item = await r.work()
             now = now_us()
             await r.report(
                 RunFailed(run_id=item.run_id, at=now, attempt=1, executor_id="x", started=now, reason="no")
             )
-        await r.until_definition("bad", JobPaused)
+        await r.until_definition(job_id, JobPaused)

@@ -9,13 +9,13 @@ from waterclock.api.bulk import Lines
 from waterclock.api.caller import Caller
 from waterclock.api.errors import Conflict, Refused, TooLarge, Unavailable
 from waterclock.api.intake import Entered
-from waterclock.api.ledger import Definition
 from waterclock.api.letters import NewJob
 from waterclock.api.namespaces import scoped
 from waterclock.api.registry import handles
 from waterclock.api.views import next_run_at
 from waterclock.core.domain.definition.show import differences
 from waterclock.core.domain.ids import keyed_id
+from waterclock.core.jetstream.definitions import Definition
 from waterclock.core.jetstream.errors import Conflict as Taken
 from waterclock.core.jetstream.errors import LogError, LogFull, LogUnavailable
 from waterclock.core.runtime.clock import now_us
@@ -96,7 +96,7 @@ async def _check(app: Application, job: NewJob) -> None:
 async def _settle(app: Application, job: NewJob, request: JobRequest | bytes, caller: Caller) -> JobAccepted:
     """The id is taken: by this very request, by the same one before it, or by another job."""
     assert job.job_id is not None
-    stored = await app.ledger.read(job.job_id)
+    stored = await app.definitions.read(job.job_id)
     if stored is None:
         raise Unavailable.because("the job was removed while it was created", retry_after=1)
     if stored.cause == job.cause:
@@ -108,7 +108,7 @@ async def _settle(app: Application, job: NewJob, request: JobRequest | bytes, ca
         or stored.job.spec.namespace != job.spec.namespace
     ):
         raise Conflict.field("job_id", f"there is a job {job.job_id} already")
-    first = await app.ledger.first(job.job_id) or stored
+    first = await app.definitions.first(job.job_id) or stored
     again = definitions.define(request, first.job.created_at, app.settings, caller)
     if differing := differences(first.job.spec, again):
         raise Conflict.because(

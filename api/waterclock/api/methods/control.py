@@ -139,7 +139,7 @@ async def change(
 ) -> answers.Job:
     definition = await jobs.find(app, job_id, caller)
     try:
-        changed = await app.ledger.change(definition, command, only_version=version)
+        changed = await app.definitions.change(definition, command, only_version=version)
     except Overtaken as error:
         raise VersionMismatch.because(f"job {job_id} has changed: {error}") from error
     except aggregate.Refused as refused:

@@ -32,7 +32,7 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     job_id = scoped(spec.namespace, chosen)
     beside = {scoped(spec.namespace, other) for other in request.beside} if request.dry_run else set()
     await dependencies.check(app, job_id, spec, beside)
-    stored = await app.ledger.read(job_id)
+    stored = await app.definitions.read(job_id)
     if stored is not None and stored.job.spec.namespace != spec.namespace:
         raise Conflict.field("job_id", f"there is a job {chosen} already")
     if stored is None:

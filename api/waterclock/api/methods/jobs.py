@@ -6,12 +6,12 @@ from waterclock.api import views
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
 from waterclock.api.errors import NotFound
-from waterclock.api.ledger import Definition
 from waterclock.api.namespaces import scoped
 from waterclock.api.readmodels import jobs, runs
 from waterclock.api.readmodels.jobs import JobRow
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
+from waterclock.core.jetstream.definitions import Definition
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import answers, methods
 from waterclock.proto.queries import IdQuery, JobRef, JobsQuery
@@ -19,7 +19,7 @@ from waterclock.proto.queries import IdQuery, JobRef, JobsQuery
 
 @handles(methods.JOBS_GET)
 async def get(app: Application, request: JobRef, caller: Caller) -> answers.Job:
-    definition = await app.ledger.read(request.job_id)
+    definition = await app.definitions.read(request.job_id)
     if definition is not None and definition.job.spec.namespace == caller.namespace:
         return await shown(app, definition, caller)
     row = await _row(app, request.job_id, caller)
@@ -62,7 +62,7 @@ async def find_ids(app: Application, request: IdQuery, caller: Caller) -> answer
 
 async def find(app: Application, job_id: str, caller: Caller) -> Definition:
     """The definition a command is about; a job of another namespace does not exist."""
-    definition = await app.ledger.read(job_id)
+    definition = await app.definitions.read(job_id)
     if definition is None or definition.job.spec.namespace != caller.namespace:
         raise no_such_job(job_id)
     return definition

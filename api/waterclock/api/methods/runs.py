@@ -41,7 +41,7 @@ async def find(app: Application, run_id: str, caller: Caller) -> Run:
 
 
 async def _exists(app: Application, job_id: str, caller: Caller) -> bool:
-    definition = await app.ledger.read(job_id)
+    definition = await app.definitions.read(job_id)
     if definition is not None:
         return definition.job.spec.namespace == caller.namespace
     return await jobs.one(app.pool, caller.namespace, job_id) is not None

@@ -94,7 +94,7 @@ async def run_again(app: Application, found: list[rows.Redrivable], caller: Call
     for run in found:
         path = names.part_path(run.run_id)
         whole = run.run_id.removesuffix("".join(f"~{part}" for part in path))
-        definition = await app.ledger.read(names.job_of(run.run_id))
+        definition = await app.definitions.read(names.job_of(run.run_id))
         if definition is not None and isinstance(definition.job.spec.task, spec.Workflow):
             again.setdefault(whole, set()).update(path[:1])
         elif path:
@@ -157,7 +157,7 @@ async def _again(
 async def _wave(app: Application, run: Run, caller: Caller) -> Wave:
     """The wave's own definition: a run keeps the version it began with."""
     version = await rows.version(app.pool, run.run_id)
-    definition = await app.ledger.at(run.job_id, version) or await app.ledger.read(run.job_id)
+    definition = await app.definitions.at(run.job_id, version) or await app.definitions.read(run.job_id)
     task = None if definition is None else definition.job.spec.task
     if not isinstance(task, spec.Workflow):
         raise NotFound.because(f"{run.run_id} is a run of a job, not of a workflow")

@@ -13,7 +13,7 @@ from waterclock.core.jetstream.reader import Stored, last_message, message_at, n
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame, encode
-from waterclock.proto.events import JobEvent, JobFrame
+from waterclock.proto.events import Instant, JobEvent, JobFrame
 
 _ATTEMPTS = 5
 _ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_~=-]{0,255}$")
@@ -28,11 +28,18 @@ class Definition(Struct, frozen=True, kw_only=True):
     cause: str = ""
 
 
-class Ledger:
-    def __init__(self, connection: Connection, publisher: Publisher, partitions: int) -> None:
+class Definitions:
+    def __init__(
+        self,
+        connection: Connection,
+        publisher: Publisher,
+        partitions: int,
+        now: Callable[[], Instant] = now_us,
+    ) -> None:
         self._connection = connection
         self._publisher = publisher
         self._partitions = partitions
+        self._now = now
 
     def partition_of(self, job_id: str) -> int:
         return names.partition_of(job_id, self._partitions)
@@ -67,7 +74,7 @@ class Ledger:
         for _ in range(_ATTEMPTS):
             if only_version is not None and definition.version != only_version:
                 raise Conflict(f"the version is {definition.version}")
-            events = decide(definition.job, command(definition.job), now_us())
+            events = decide(definition.job, command(definition.job), self._now())
             if not events:
                 return definition
             try:
