@@ -4,6 +4,8 @@ import asyncio
 import json
 from pathlib import Path
 
+import asyncpg
+
 from servers.server import Server
 from waterclock.projector.database import SCHEMA, connect
 from waterclock.projector.migrations import migrate
@@ -83,3 +85,17 @@ async def _accepted(served: Served, body: dict[str, str]) -> str:
             if answer.status_code in (200, 201):
                 return str(answer.json()["job_id"])
             assert answer.status_code == 503
+
+
+async def test_tables_on_their_way_to_a_newer_version_are_away(
+    nats_url: str, database_url: str, tmp_path: Path
+) -> None:
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("CREATE SCHEMA waterclock; CREATE TABLE waterclock.job_runs (run_id text)")
+    async with serving(settings_for(tmp_path, nats_url, database_url)) as served:
+        created = await served.http.post("/v1/jobs", json={"name": "x", "command": "true"})
+        assert created.status_code == 201
+        answer = await served.http.get("/v1/runs/x@20260101T000000Z")
+        assert answer.status_code == 503, answer.text
+        assert answer.headers["Retry-After"]
+    await connection.close()

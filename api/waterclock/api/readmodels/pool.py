@@ -23,6 +23,9 @@ _AWAY = (
     asyncpg.QueryCanceledError,
     asyncpg.UndefinedTableError,  # no projector has been here yet
     asyncpg.InvalidSchemaNameError,
+    asyncpg.UndefinedColumnError,  # or one is just bringing the tables to its version
+    asyncpg.InvalidCachedStatementError,
+    asyncpg.OutdatedSchemaCacheError,
 )
 
 
