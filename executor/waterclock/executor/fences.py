@@ -108,7 +108,7 @@ class Fence:
 
     async def release(self) -> None:
         try:
-            await self._bucket.delete(self._key, revision=self._revision)
+            await self._bucket.release(self._key, revision=self._revision)
         except LogError:
             pass  # it runs out by itself
 

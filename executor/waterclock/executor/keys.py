@@ -125,7 +125,7 @@ class Keys:
         self._held.discard(place)
         self._forget_if_unused(place.line)
         try:
-            await self._bucket.delete(place.key, revision=place.revision)
+            await self._bucket.release(place.key, revision=place.revision)
         except LogError:
             pass  # it runs out by itself
 

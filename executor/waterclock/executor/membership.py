@@ -106,6 +106,6 @@ class Membership:
 
     async def leave(self) -> None:
         try:
-            await self._bucket.delete(self._key)
+            await self._bucket.release(self._key)
         except LogError:
             pass  # the heartbeat runs out by itself

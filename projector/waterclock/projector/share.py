@@ -62,6 +62,6 @@ class Share:
 
     async def leave(self) -> None:
         try:
-            await self._control.delete(names.member_key(_KIND, self._instance))
+            await self._control.release(names.member_key(_KIND, self._instance))
         except LogError:
             pass  # the heartbeat runs out by itself

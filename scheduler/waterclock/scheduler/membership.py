@@ -43,4 +43,4 @@ class Membership:
         }
 
     async def leave(self) -> None:
-        await self._bucket.delete(self._key)
+        await self._bucket.release(self._key)

@@ -31,8 +31,8 @@ async def test_put_get_update_delete(control: Bucket) -> None:
     with pytest.raises(Conflict):
         await control.update("run.a", b"3", first)
     with pytest.raises(Conflict):
-        await control.delete("run.a", revision=first)
-    await control.delete("run.a", revision=second)
+        await control.release("run.a", revision=first)
+    await control.release("run.a", revision=second)
     assert await control.get("run.a") is None
 
 

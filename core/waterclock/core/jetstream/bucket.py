@@ -15,8 +15,12 @@ from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.reader import Stored, last_message
 from waterclock.proto import names
 
-_TOMBSTONE = {"KV-Operation": "DEL", "Nats-TTL": "10s"}
-"""Leaves by itself: a dead key costs the server as much memory as a live one."""
+_TOMBSTONE = {"KV-Operation": "DEL"}
+_PASSING_TOMBSTONE = _TOMBSTONE | {"Nats-TTL": "10s"}
+"""Leaves by itself: a dead key costs the server as much memory as a live one. Only for a key that would have left by
+itself, too. A server that is killed finds what a tombstone has replaced in its files again, and once the tombstone
+has left nothing tells it that this was deleted.
+"""
 
 _CREATE_TRIES = 5
 
@@ -63,20 +67,27 @@ class Bucket:
             self._subject(key), value, expect=Expect(last_subject_sequence=revision), ttl_seconds=ttl
         )
 
-    async def delete(self, key: str, *, revision: int | None = None) -> None:
+    async def delete(self, key: str) -> None:
+        """For good. Those who follow the bucket see it; the tombstone stays."""
+        await self._publisher.publish(self._subject(key), b"", headers=_TOMBSTONE)
+
+    async def release(self, key: str, *, revision: int | None = None) -> None:
+        """Delete a key that has a time to live before its time. Conflict unless it is at this revision, if given."""
         expect = None if revision is None else Expect(last_subject_sequence=revision)
-        await self._publisher.publish(self._subject(key), b"", expect=expect, headers=_TOMBSTONE)
+        await self._publisher.publish(self._subject(key), b"", expect=expect, headers=_PASSING_TOMBSTONE)
 
     async def put_many(self, entries: Mapping[str, bytes | None]) -> None:
-        """Write and delete (None) in atomic batches of a thousand, in the order given."""
+        """Write in atomic batches of a thousand, in the order given; then remove (None), one by one."""
         messages = [
-            Message(
-                subject=self._subject(key), data=value or b"", headers=_TOMBSTONE if value is None else None
-            )
+            Message(subject=self._subject(key), data=value)
             for key, value in entries.items()
+            if value is not None
         ]
         for start in range(0, len(messages), MAX_BATCH):
             await self._publisher.publish_batch(messages[start : start + MAX_BATCH])
+        for key, value in entries.items():
+            if value is None:
+                await self.purge(key)
 
     async def purge(self, pattern: str) -> None:
         """Remove every key under a pattern, without markers."""

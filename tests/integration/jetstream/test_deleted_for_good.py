@@ -1,0 +1,36 @@
+"""What was deleted stays deleted, also when the server is killed after the tombstone has left."""
+
+import pytest
+
+from servers.server import Server
+from waterclock.core.jetstream import bucket as buckets
+from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.jetstream.reader import stream_state
+from waterclock.core.jetstream.streams import Layout, ensure_streams
+from waterclock.proto import names
+
+from .eventually import eventually
+
+
+
+async def test_a_deleted_key_does_not_come_back_after_a_kill(
+    nats_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(buckets._PASSING_TOMBSTONE, "Nats-TTL", "1s")
+    async with Connection.open(nats_server.url, name="test") as connection:
+        await ensure_streams(connection, Layout(partitions=2))
+        bucket = Bucket(connection, Publisher(connection), names.TIMING)
+        await bucket.put_many({"0.kept": b"1", "0.deleted": b"1", "0.removed": b"1"})
+        await bucket.put("0.released", b"1", ttl=3)
+        await bucket.delete("0.deleted")
+        await bucket.put_many({"0.removed": None})
+        await bucket.release("0.released")
+        # What is left: the one that is kept, and the tombstone that stays.
+        await eventually(lambda: stream_state(connection, bucket.stream), lambda state: state.messages == 2)
+        nats_server.kill()
+        nats_server.start()
+        await eventually(lambda: stream_state(connection, bucket.stream), lambda state: state.messages == 2)
+        assert [entry.key for entry in await bucket.scan("0.*")] == ["0.kept"]
+        assert await bucket.get("0.deleted") is None
