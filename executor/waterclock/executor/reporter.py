@@ -52,18 +52,21 @@ class Reporter:
         self._tally.ended(running.item, event, running.pulled)
         if self._trace is not None:
             self._trace(running.item, event, running.pulled)
+        is_end = not isinstance(event, OutcomeRejected)
         self._frames.post(
-            self.partition_of(event.run_id), event, partial(self._acknowledged, running, let_go)
+            self.partition_of(event.run_id), event, partial(self._acknowledged, running, let_go, is_end)
         )
 
     def knows_end_of(self, key: Key) -> bool:
         """Whether the log has an outcome of this attempt from us, as far as we remember."""
         return key in self._ended
 
-    def _acknowledged(self, running: Running, let_go: LetGo | None, result: int | LogError) -> None:
+    def _acknowledged(
+        self, running: Running, let_go: LetGo | None, is_end: bool, result: int | LogError
+    ) -> None:
         self._in_hand.remove(running)
-        if isinstance(result, LogError):
-            return  # the log did not take it; the delivery comes back to somebody, who will ask the owner
+        if isinstance(result, LogError) or not is_end:
+            return  # nothing is settled; the delivery comes back to somebody, who will ask the owner
         self._ended[running.key] = None
         if len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
