@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from waterclock.core.runtime.embedded_server import EmbeddedServer
@@ -41,20 +42,34 @@ class Program(Protocol):
 
 
 class Component:
-    """One of our own services. It inherits a pipe and writes to it when it is ready (`service.ready`)."""
+    """One of our own services. It inherits a pipe and writes to it when it is ready (`service.ready`).
+
+    `env` is read at every start; what it prints goes to `log`, or where ours goes.
+    """
 
     stop_signal = signal.SIGTERM
 
-    def __init__(self, name: str, argv: Sequence[str], env: Mapping[str, str], *, grace: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        grace: float,
+        log: Path | None = None,
+    ) -> None:
         self.name = name
         self.grace = grace
         self._argv = argv
         self._env = env
+        self._log = log
 
     def launch(self) -> Launched:
         reader, writer = os.pipe()
         try:
-            process = spawn(self._argv, env={**self._env, READY_FD: str(writer)}, pass_fds=[writer])
+            process = spawn(
+                self._argv, env={**self._env, READY_FD: str(writer)}, pass_fds=[writer], log=self._log
+            )
         except BaseException:
             os.close(reader)
             raise
