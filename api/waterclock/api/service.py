@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import uvicorn
 
-from waterclock.api import nats_service
+from waterclock.api import nats_service, same_log
 from waterclock.api.application import Application, open_application
 from waterclock.api.rest import routes
+from waterclock.core.jetstream.vigil import Vigil
 from waterclock.core.runtime.service import StopSignal, ready
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.runtime.tls import server_context
@@ -29,8 +30,21 @@ class _Server(uvicorn.Server):
 
 
 async def run(settings: Settings, stop: StopSignal) -> None:
-    async with open_application(settings) as app, nats_service.serve(app):
-        await serve_http(app, stop)
+    async with open_application(settings) as app:
+        vigil = Vigil(app.connection)
+        await vigil.look()
+        await same_log.check(app)
+        async with nats_service.serve(app):
+            serving = asyncio.create_task(serve_http(app, stop))
+            watching = asyncio.create_task(vigil.keep())
+            try:
+                done, _ = await asyncio.wait([serving, watching], return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    await task
+            finally:
+                for task in (serving, watching):
+                    task.cancel()
+                await asyncio.gather(serving, watching, return_exceptions=True)
 
 
 async def serve_http(app: Application, stop: StopSignal) -> None:

@@ -11,6 +11,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.frames import FrameWriter
 from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.jetstream.vigil import Vigil
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.service import StopSignal, ready
 from waterclock.core.runtime.settings import Settings, SettingsError
@@ -58,6 +59,8 @@ class Executor:
     async def run(self, stop: StopSignal) -> None:
         async with AsyncExitStack() as scope:
             connection = await scope.enter_async_context(open_log(self._settings, name=self.executor_id))
+            vigil = Vigil(connection)
+            await vigil.look()
             publisher = Publisher(connection)
             frames = FrameWriter(publisher, writer=self.executor_id)
             control = Bucket(connection, publisher, names.CONTROL)
@@ -83,6 +86,7 @@ class Executor:
                 desk.gates.keys.renew_for_ever(),
                 membership.beat_for_ever(),
                 ProgressReports(in_hand, frames.append, desk.reporter.partition_of).tell_for_ever(),
+                vigil.keep(),
                 _alive(processes),
             ):
                 self.taking_work.set()

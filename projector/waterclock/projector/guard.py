@@ -5,6 +5,7 @@ said ok. Then sequences are given out twice, and going on would mix two historie
 each stream was created, and the highest sequence ever seen.
 """
 
+import asyncio
 from datetime import datetime
 
 from msgspec import Struct
@@ -12,10 +13,12 @@ from msgspec import Struct
 from waterclock.core.domain.instants import datetime_of, instant_of
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.reader import StreamState, last_message, stream_state
+from waterclock.core.jetstream.vigil import CATCHING_UP
 from waterclock.projector.positions import STREAMS, End, Positions
 from waterclock.proto import names
 from waterclock.proto.events import Instant
 
+_AGAIN = 0.2
 _REBUILD = (
     "If the log as it is now is the one to go on with, run `waterclock projector rebuild`: it makes the read "
     "models anew from it, and keeps the history that it no longer tells."
@@ -69,9 +72,26 @@ def compare(seen: Seen, state: StreamState) -> None:
 
 async def check_log(connection: Connection, seen: list[Seen], positions: Positions) -> None:
     for remembered in seen:
-        state = await stream_state(connection, remembered.stream)
-        compare(remembered, state)
+        state = await unchanged(connection, remembered)
         await _check_trimmed(connection, remembered.stream, state, positions)
+
+
+async def unchanged(connection: Connection, seen: Seen) -> StreamState:
+    """Its state; raises unless it can be the one that was seen.
+
+    A new leader of a replicated stream may not know yet all that it has: it is asked again for a while.
+    """
+    loop = asyncio.get_running_loop()
+    patience = loop.time() + CATCHING_UP
+    while True:
+        state = await stream_state(connection, seen.stream)
+        try:
+            compare(seen, state)
+            return state
+        except LogWentBack:
+            if not state.replicated or loop.time() > patience:
+                raise
+        await asyncio.sleep(_AGAIN)
 
 
 async def _check_trimmed(

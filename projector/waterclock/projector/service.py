@@ -11,6 +11,7 @@ from waterclock.core.jetstream.errors import LogError, LogUnavailable
 from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
+from waterclock.core.jetstream.vigil import Vigil, halt, lift
 from waterclock.core.runtime.backoff import Backoff
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.service import StopSignal, ready
@@ -42,7 +43,8 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         control = Bucket(log, Publisher(log), names.CONTROL)
         share = Share(control, instance, settings.partitions)
         await share.beat()
-        projector = Projector(log, settings.database_url, instance, share)
+        vigil = Vigil(log, heeds_halt=False)
+        projector = Projector(log, settings.database_url, instance, share, control)
         housekeeping = Housekeeping(log, control, settings, instance, share)
         try:
             await _first(
@@ -50,6 +52,7 @@ async def run(settings: Settings, stop: StopSignal) -> None:
                 projector.run(),
                 housekeeping.run(projector.migrated),
                 alerts.run(settings, log, control, share, instance),
+                vigil.keep(),
                 stop.wait(),
             )
         finally:
@@ -59,8 +62,11 @@ async def run(settings: Settings, stop: StopSignal) -> None:
 class Projector:
     """Session after session, through every outage of Postgres and of the log."""
 
-    def __init__(self, log: Connection, database_url: str, instance: str, share: Share) -> None:
+    def __init__(
+        self, log: Connection, database_url: str, instance: str, share: Share, control: Bucket
+    ) -> None:
         self._log = log
+        self._control = control
         self._database_url = database_url
         self._instance = instance
         self._share = share
@@ -82,6 +88,9 @@ class Projector:
                 return await work()
             except _PASSES as error:
                 _log.warning("folding pauses", extra={"error": f"{type(error).__name__}: {error}"})
+            except LogRefused as error:
+                await halt(self._control, str(error))
+                raise
             except _FINAL:
                 raise
             except Exception:
@@ -107,6 +116,7 @@ class Projector:
                 self._log, self._database_url, self._instance, share.partitions
             ) as session:
                 _log.info("folding", extra={"partitions": len(share.partitions)})
+                await lift(self._control)
                 ready()
                 await _first(session.fold(), share.changed.wait())
         finally:

@@ -153,6 +153,10 @@ def timing_of_job(partition: int, job_id: str) -> str:
     return f"{partition}.*.*.{job_id}.*"
 
 
+HALT_KEY = "halt"
+"""In the control bucket while nobody may go on with the log, with the reason."""
+
+
 def member_key(kind: str, instance: str) -> str:
     return f"member.{kind}.{instance}"
 

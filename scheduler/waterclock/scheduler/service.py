@@ -9,6 +9,7 @@ from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
+from waterclock.core.jetstream.vigil import Vigil
 from waterclock.core.runtime.clock import SystemClock
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.service import StopSignal, ready
@@ -42,17 +43,21 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         ownership = Ownership(ports, partitions=settings.partitions, ttl=settings.lease_seconds)
         ports.tally.watch(lambda: [held.status for held in ownership.owned])
         stack.enter_context(ports.tally.shown())
+        vigil = Vigil(connection)
+        await vigil.look()
         await ownership.first_round()
         ready()
         _log.info("scheduling", extra={"instance": instance, "partitions": len(ownership.owned)})
         keeping = asyncio.create_task(ownership.keep())
+        watching = asyncio.create_task(vigil.keep())
         stopping = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait([keeping, stopping], return_when=asyncio.FIRST_COMPLETED)
-            if keeping.done():
-                await keeping
+            await asyncio.wait([keeping, watching, stopping], return_when=asyncio.FIRST_COMPLETED)
+            for task in (keeping, watching):
+                if task.done():
+                    await task
         finally:
-            keeping.cancel()
-            stopping.cancel()
-            await asyncio.gather(keeping, stopping, return_exceptions=True)
+            for task in (keeping, watching, stopping):
+                task.cancel()
+            await asyncio.gather(keeping, watching, stopping, return_exceptions=True)
             await ownership.leave()

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from waterclock.api.readmodels import statements
 from waterclock.api.readmodels.pool import Pool
+from waterclock.core.domain.instants import instant_of
+from waterclock.proto.events import Instant
 
 _SQL = statements.load("health.sql")
 
@@ -24,3 +26,11 @@ async def folded(pool: Pool, stream: str) -> dict[int, Folded]:
 async def dead_letters(pool: Pool, namespace: str) -> int:
     row = await pool.fetch_one(_SQL["dead_letters"], namespace)
     return 0 if row is None else int(row["count"])
+
+
+async def seen(pool: Pool) -> list[tuple[str, Instant, int]]:
+    """Of each stream that was folded: its name, when it was created, and the highest sequence ever seen."""
+    return [
+        (row["stream"], instant_of(row["created"]), row["last_sequence"])
+        for row in await pool.fetch(_SQL["seen"])
+    ]

@@ -120,7 +120,7 @@ ROLES = (
     Role(
         name="projector",
         purpose="fills the read models",
-        publishes=_control(names.member_key("projector", "*"), names.ALERTS_KEY),
+        publishes=_control(names.member_key("projector", "*"), names.ALERTS_KEY, names.HALT_KEY),
         reads=(names.JOBS, names.RUNS, _CONTROL),
         counts=(names.WORK,),
         gets=(names.WORK,),

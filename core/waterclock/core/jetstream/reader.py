@@ -27,6 +27,7 @@ class StreamState(Struct, frozen=True, kw_only=True):
     first_seq: int
     last_seq: int
     messages: int
+    replicated: bool = False
 
 
 async def last_message(connection: Connection, stream: str, subject: str) -> Stored | None:
@@ -50,6 +51,7 @@ async def stream_state(connection: Connection, stream: str) -> StreamState:
         first_seq=state["first_seq"],
         last_seq=state["last_seq"],
         messages=state["messages"],
+        replicated=info["config"].get("num_replicas", 1) > 1,
     )
 
 
