@@ -16,7 +16,7 @@ from bench.result import Result
 from bench.results import Results
 
 _OURS, _OTHERS = "#0b6e99", "#b8c4cc"
-_PROCESSES = {
+PROCESS_COLORS = {
     "nats": "#0b6e99",
     "postgres": "#5b8c5a",
     "scheduler": "#d9822b",
@@ -106,7 +106,7 @@ def cpu(results: Results) -> Figure | None:
     figure, axis = pyplot.subplots(figsize=(8, 0.32 * len(found) + 1.2))
     _stacked(axis, found)
     axis.set_xlabel("CPU seconds for 1,000 jobs")
-    axis.legend(frameon=False, ncols=len(_PROCESSES), loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    axis.legend(frameon=False, ncols=len(PROCESS_COLORS), loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return figure
 
 
@@ -138,7 +138,7 @@ def stored(results: Results) -> Figure | None:
 def _stacked(axis: Axes, found: list[Result]) -> None:
     names = [result.name for result in found]
     left = [0.0] * len(found)
-    for process, color in _PROCESSES.items():
+    for process, color in PROCESS_COLORS.items():
         values = [result.cpu.get(process, 0.0) for result in found]
         axis.barh(names, values, left=left, color=color, label=process)
         left = [begun + value for begun, value in zip(left, values, strict=True)]

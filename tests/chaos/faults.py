@@ -1,0 +1,167 @@
+"""The faults, each a row: what is done and how it is healed, for how long, and what must hold."""
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from msgspec import Struct
+
+from chaos import harm
+from chaos.installation import COMPONENTS, Environment, Installation, installed
+from chaos.nemesis import Bounds, Inject
+
+
+def _plain(_name: str, _directory: object) -> dict[str, str]:
+    return {}
+
+
+class World(Struct, frozen=True, kw_only=True):
+    """What a fault happens to. Faults of the same world share an installation, one after the other."""
+
+    name: str
+    nodes: int = 1
+    counts: tuple[tuple[str, int], ...] = ()
+    environment: Environment = _plain
+
+    def installed(self, directory: Path) -> AbstractAsyncContextManager[Installation]:
+        return installed(directory, nodes=self.nodes, counts=dict(self.counts), environment=self.environment)
+
+
+ONE_OF_EACH = World(name="one of each")
+CLOCKS = World(name="clocks that can be set", environment=harm.settable_clock)
+CLUSTER = World(name="three NATS nodes, R3", nodes=3, counts=(("scheduler", 2), ("executor", 2)))
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    name: str
+    inject: Inject
+    seconds: float = 0.0
+    """How long it lasts after the injection is done."""
+    recovered: float = 5.0
+    """Seconds from the healing until a job asked for after it has had its effect, at most."""
+    held: float = 0.0
+    """The share of the jobs offered while it lasted that were accepted within a second, at least."""
+    per_second: float = 20.0
+    tolerated: tuple[str, ...] = ()
+    """Checkers whose complaints are a known limit, told in docs/reliability.md."""
+    world: World = ONE_OF_EACH
+    in_short_form: bool = False
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(recovered=self.recovered, held=self.held, tolerated=self.tolerated)
+
+
+_ON_A_WRONG_LOG = ("tokens_that_fell", "effects_unlike_outcomes")
+"""Schedulers and executors go by it until the projector has judged it, a second or two."""
+
+TABLE: tuple[Fault, ...] = (
+    *(
+        Fault(name=f"kill -9 {name}", inject=harm.kill(name), recovered=recovered)
+        for name, recovered in (
+            ("scheduler-1", 6.0),
+            ("executor-1", 8.0),
+            ("projector-1", 3.0),
+            ("api-1", 6.0),
+            ("nats", 6.0),
+            ("postgres", 3.0),
+        )
+    ),
+    Fault(name="SIGSTOP scheduler, past its lease", inject=harm.freeze("scheduler-1"), seconds=4, held=0.9),
+    Fault(
+        name="SIGSTOP executor, past ack deadline and leases",
+        inject=harm.freeze("executor-1"),
+        seconds=9,
+        held=0.9,
+        recovered=10,
+    ),
+    Fault(name="SIGSTOP projector", inject=harm.freeze("projector-1"), seconds=6, held=0.9),
+    Fault(name="SIGSTOP api", inject=harm.freeze("api-1"), seconds=5),
+    Fault(name="SIGSTOP nats-server, past all pings", inject=harm.freeze("nats"), seconds=17, recovered=8),
+    Fault(name="SIGSTOP Postgres", inject=harm.freeze("postgres"), seconds=8, held=0.9),
+    Fault(
+        name="fsync fails (EIO) on the log",
+        inject=harm.failing_syscalls("fsync", "EIO"),
+        seconds=3,
+        recovered=8,
+    ),
+    Fault(
+        name="disk full (ENOSPC) for the log",
+        inject=harm.failing_syscalls("write", "ENOSPC"),
+        seconds=3,
+        recovered=8,
+    ),
+    *(
+        Fault(name=name, inject=inject, recovered=8, tolerated=_ON_A_WRONG_LOG)
+        for name, inject in (
+            ("log restored from an older copy", harm.older_log),
+            ("log truncated", harm.truncated_log),
+            ("stream deleted", harm.deleted_stream),
+        )
+    ),
+    Fault(name="Postgres restored from an older copy", inject=harm.older_postgres, recovered=3, held=0.8),
+    *(
+        Fault(
+            name=f"clock of {name} steps {'+' if hours > 0 else '-'}1 h and back",
+            inject=harm.clock_step(f"{name}-1", hours),
+            seconds=5,
+            held=0.9,
+            world=CLOCKS,
+        )
+        for name in ("scheduler", "executor", "api")
+        for hours in (1, -1)
+    ),
+    *(
+        Fault(name=f"200 ms latency {name} to NATS", inject=harm.slow(f"{name}-1"), seconds=5)
+        for name in COMPONENTS
+    ),
+    *(
+        Fault(name=f"connections of {name} to NATS lost again and again", inject=harm.cuts(f"{name}-1"))
+        for name in COMPONENTS
+    ),
+    *(
+        Fault(name=f"half-open {name} to NATS", inject=harm.half_open(f"{name}-1"), seconds=17, recovered=10)
+        for name in COMPONENTS
+    ),
+    Fault(
+        name="200 ms latency projector to Postgres",
+        inject=harm.slow("projector-1/postgres"),
+        seconds=5,
+        held=0.9,
+    ),
+    Fault(
+        name="connections of projector to Postgres lost", inject=harm.cuts("projector-1/postgres"), held=0.9
+    ),
+    Fault(
+        name="half-open projector to Postgres",
+        inject=harm.half_open("projector-1/postgres"),
+        seconds=17,
+        held=0.9,
+    ),
+    Fault(name="all consumers deleted", inject=harm.deleted_consumers, held=0.9),
+    Fault(name="frames repeated, late and out of order", inject=harm.repeated_frames, seconds=4, held=0.9),
+    Fault(name="work delivered twice", inject=harm.repeated_work, seconds=4, held=0.9),
+    Fault(name="Postgres away for a minute", inject=harm.away("postgres"), seconds=60, held=0.9),
+    Fault(name="R3: kill -9 a leader", inject=harm.kill_leader, recovered=12, world=CLUSTER, per_second=10),
+    Fault(
+        name="R3: kill -9 a follower", inject=harm.kill_follower, recovered=12, world=CLUSTER, per_second=10
+    ),
+    Fault(
+        name="R3: SIGSTOP a leader",
+        inject=harm.freeze_leader,
+        seconds=12,
+        recovered=12,
+        world=CLUSTER,
+        per_second=10,
+    ),
+    Fault(
+        name="R3: a leader cut off from nodes and clients",
+        inject=harm.partition_leader,
+        seconds=15,
+        recovered=15,
+        world=CLUSTER,
+        per_second=10,
+    ),
+    Fault(
+        name="R3: rolling restart", inject=harm.rolling_restart, recovered=12, world=CLUSTER, per_second=10
+    ),
+)

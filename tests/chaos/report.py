@@ -1,0 +1,58 @@
+"""The table of results in docs/reliability.md, between its markers."""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.machine import machine
+
+from chaos.faults import TABLE
+from chaos.nemesis import Verdict
+
+VERDICTS: dict[str, Verdict] = {}
+"""By the name of the fault, in the order they were struck."""
+
+_PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+_BEGIN, _END = "<!-- faults -->", "<!-- /faults -->"
+_HEAD = (
+    "| fault | lasted, s | jobs offered | accepted within 1 s while it lasted | lost | doubled | run again "
+    "| recovered after, s |\n|---|---|---|---|---|---|---|---|\n"
+)
+
+
+def write_table() -> None:
+    page = _PAGE.read_text()
+    before, _, rest = page.partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    _PAGE.write_text(f"{before}{_BEGIN}\n{_table()}{_END}{after}")
+
+
+def _table() -> str:
+    rows = [_row(VERDICTS[fault.name]) for fault in TABLE if fault.name in VERDICTS]
+    missing = [fault.name for fault in TABLE if fault.name not in VERDICTS]
+    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    load = os.getloadavg()[0]
+    lines = [
+        f"Measured {when} on {machine().partition(', load')[0]}, shared with others (load {load:.0f}).\n\n",
+        _HEAD,
+        *rows,
+    ]
+    if missing:
+        lines.append(f"\nNot run that time: {', '.join(missing)}.\n")
+    return "".join(lines)
+
+
+def _row(verdict: Verdict) -> str:
+    recovered = "never" if verdict.recovered is None else f"{verdict.recovered:.1f}"
+    broken = "" if not verdict.complaints else f" **broken: {', '.join(verdict.complaints)}**"
+    cells = (
+        f"{verdict.fault}{broken}",
+        f"{verdict.lasted:.0f}",
+        str(verdict.offered),
+        f"{verdict.held:.0%}",
+        str(verdict.lost),
+        str(verdict.doubled),
+        str(verdict.again),
+        recovered,
+    )
+    return f"| {' | '.join(cells)} |\n"
