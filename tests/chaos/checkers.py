@@ -1,5 +1,7 @@
 """What must hold after every fault. Each checker reads a history and names every counter-example."""
 
+from itertools import pairwise
+
 from chaos.history import ENDED, Effect, Held, History, by_key
 
 MOST_GROWTH_MB = 64.0
@@ -49,7 +51,7 @@ def at_the_same_time(history: History) -> list[str]:
     complaints = []
     for run_id, attempts in by_run.items():
         attempts.sort(key=lambda held: held.began)
-        for earlier, later in zip(attempts, attempts[1:], strict=False):
+        for earlier, later in pairwise(attempts):
             if earlier.ended is None or later.began < earlier.ended:
                 complaints.append(f"{run_id}: token {later.token} began while {earlier.token} was at work")
     return complaints

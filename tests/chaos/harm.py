@@ -111,7 +111,11 @@ def failing_syscalls(call: str, error: str) -> Inject:
 
 
 async def _traced(pid: int, tracer: int) -> bool:
-    return f"TracerPid:\t{tracer}\n" in Path(f"/proc/{pid}/status").read_text()
+    return f"TracerPid:\t{tracer}\n" in _status(pid)
+
+
+def _status(pid: int) -> str:
+    return Path(f"/proc/{pid}/status").read_text()
 
 
 # -- a log that is not the one it was ---------------------------------------------------------------------
@@ -359,9 +363,9 @@ async def _repeating(
         async with Pull.ordered(log, stream, subjects, after_sequence=start) as pull:
             while True:
                 for delivery in await pull.next():
-                    if delivery.headers is None or "Chaos-Copy" not in delivery.headers:
-                        if wanted(delivery.data):
-                            copies.append((delivery.subject, delivery.data))
+                    is_copy = delivery.headers is not None and "Chaos-Copy" in delivery.headers
+                    if not is_copy and wanted(delivery.data):
+                        copies.append((delivery.subject, delivery.data))
 
     tasks = [asyncio.create_task(gather()), asyncio.create_task(_publish_late(log, copies))]
     try:

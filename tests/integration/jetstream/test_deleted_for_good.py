@@ -14,7 +14,6 @@ from waterclock.proto import names
 from .eventually import eventually
 
 
-
 async def test_a_deleted_key_does_not_come_back_after_a_kill(
     nats_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
