@@ -37,11 +37,8 @@ class Directories:
 
     def take_back(self, directory: str) -> bool:
         """Keep a directory for somebody else if it is as new, and if nobody can be in it any more: see that first."""
-        if (
-            len(self._ready) >= _KEPT
-            or _look(directory) != self._made.get(directory)
-            or os.listdir(directory)
-        ):
+        new = self._made.get(directory)
+        if new is None or _look(directory) != new or os.listdir(directory) or len(self._ready) >= _KEPT:
             return False
         self._ready.append(directory)
         return True

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from waterclock.proto.spec import Shell
 from waterclock.proto.work import ClaimReply
 from workshop.owner import Owner, eventually
 from workshop.separate import alive, separate
+
+_LINEAGE = "from waterclock.executor.warden import lineage"
 
 
 def _warden_of(executor: int) -> int:
@@ -51,6 +55,19 @@ async def test_nothing_of_their_jobs_outlives_the_next_start(
     async with separate(settings):
         assert not any(alive(pid) for pid in job)
         assert not rooms[0].exists()
+
+
+def test_an_executor_that_a_forsaken_job_has_started_lives_on() -> None:
+    gone = subprocess.run(
+        [sys.executable, "-c", f"{_LINEAGE}; print(lineage.incarnation())"], capture_output=True, check=True
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{_LINEAGE}, forsaken; forsaken.end_forsaken(); print(1)"],
+        env={**os.environ, MARK: f"{gone.stdout.decode().strip()}.1"},
+        capture_output=True,
+        start_new_session=True,
+    )
+    assert (ended.returncode, ended.stdout) == (0, b"1\n"), "it spared itself"
 
 
 async def test_jobs_of_others_are_not_touched(owner: Owner, settings: Settings, tmp_path: Path) -> None:

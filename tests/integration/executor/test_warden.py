@@ -121,6 +121,11 @@ async def test_a_directory_is_used_again_only_if_nobody_changed_it(processes: Pr
     assert await asyncio.to_thread(_existing, [directory]) == []
 
 
+async def test_a_directory_of_somebody_elses_making_is_not_kept(processes: Processes, tmp_path: Path) -> None:
+    assert not processes.directories.take_back(str(tmp_path))
+    assert not processes.directories.take_back(str(tmp_path / "gone"))
+
+
 async def _run_in(processes: Processes, directory: str, command: str) -> None:
     process = processes.start(
         ["/bin/sh", "-c", command],

@@ -20,14 +20,17 @@ _PREFIX = "waterclock-"
 
 
 def end_forsaken() -> int:
-    """Kill them, and what they have started since. Returns how many there were, once they are gone."""
+    """Kill them, and what they have started since. Returns how many there were, once they are gone.
+
+    Not ourselves, nor those we descend from: an executor may have been started by a job.
+    """
     give_up = time.monotonic() + _PATIENCE
+    ours = {os.getpid(), *lineage.ancestors()}
     ended: set[int] = set()
-    while (left := _forsaken()) and time.monotonic() < give_up:
-        for pid in left:
-            for member in lineage.family(pid):
-                ended.add(member)
-                _kill(member)
+    while (left := _forsaken() - ours) and time.monotonic() < give_up:
+        for member in {each for pid in left for each in lineage.family(pid)} - ours:
+            ended.add(member)
+            _kill(member)
         time.sleep(_PAUSE)
     return len(ended)
 
@@ -45,14 +48,8 @@ def remove_forsaken_rooms(root: Path) -> None:
             shutil.rmtree(room, ignore_errors=True)
 
 
-def _forsaken() -> list[int]:
-    """Not ourselves, nor those we descend from: an executor may have been started by a job."""
-    spared = {os.getpid(), *lineage.ancestors()}
-    return [
-        pid
-        for pid in _all()
-        if pid not in spared and (mark := lineage.mark_of(pid)) and _is_gone(mark.rpartition(".")[0])
-    ]
+def _forsaken() -> set[int]:
+    return {pid for pid in _all() if (mark := lineage.mark_of(pid)) and _is_gone(mark.rpartition(".")[0])}
 
 
 def _is_gone(incarnation: str) -> bool:
