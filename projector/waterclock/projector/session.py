@@ -28,7 +28,7 @@ from waterclock.projector.writing import Writing
 
 _EVENTS = 60_000
 """Events folded at once, at most."""
-_GAPS = ((10_000, 1.0), (2_000, 0.4), (200, 0.1), (0, 0.02))
+_GAPS = ((10_000, 1.0), (2_000, 0.4), (200, 0.1), (0, 0.03))
 """After a pass of so many events the next one gathers for so long: a run that was queued and ended in between is
 then one row, written once."""
 _IDLE = 10.0

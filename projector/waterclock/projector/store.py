@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from functools import cache
 
 import asyncpg
 from msgspec import Struct
@@ -20,6 +21,10 @@ REFUSALS = (
     ValueError,
 )
 """A row that Postgres, or the way there, will not take: however often it is tried."""
+
+_FEW = 24
+"""Up to so many rows go without the staging table: a transaction that has touched it empties all of them at its end,
+which costs more than the rows."""
 
 _log = logging.getLogger(__name__)
 
@@ -90,5 +95,15 @@ class Store:
             raise PositionMoved(f"expected to move {len(moves)} positions: {status}")
 
     async def _merge(self, table: str, rows: Sequence[Row]) -> None:
+        if len(rows) <= _FEW:
+            await self._connection.executemany(_one_by_one(table, len(rows[0])), rows)
+            return
         await self._connection.copy_records_to_table(f"staged_{table}", records=rows)
         await self._connection.execute(statement(f"merge_{table}"))
+
+
+@cache
+def _one_by_one(table: str, columns: int) -> str:
+    """The same merge for rows that come as parameters."""
+    places = ", ".join(f"${number}" for number in range(1, columns + 1))
+    return statement(f"merge_{table}").replace(f"SELECT * FROM staged_{table}", f"VALUES ({places})")
