@@ -107,7 +107,7 @@ class Tokens:
     def _read(self, deliveries: list[Delivery]) -> None:
         for delivery in deliveries:
             digest = delivery.subject.rpartition(".")[2]
-            if delivery.is_marker or not delivery.data:
+            if delivery.is_absent or not delivery.data:
                 self._grants.pop(digest, None)
             else:
                 self._grants[digest] = msgspec.json.decode(delivery.data, type=Grant)

@@ -52,7 +52,7 @@ async def test_create_over_the_marker_of_an_expired_key(control: Bucket, connect
     await eventually(lambda: control.get("member.executor.a"), lambda entry: entry is None, within=3)
     marker = await last_message(connection, "KV_control", "$KV.control.member.executor.a")
     assert marker is not None
-    assert marker.is_marker
+    assert marker.is_absent
     await control.create("member.executor.a", b"2", ttl=60)
     with pytest.raises(Conflict):
         await control.create("member.executor.a", b"3", ttl=60)
@@ -63,8 +63,8 @@ async def test_those_who_follow_a_bucket_see_a_key_expire(control: Bucket, conne
         await control.put("member.executor.a", b"1", ttl=1)
         (alive,) = await follower.next(timeout=5)
         (gone,) = await follower.next(timeout=5)
-        assert not alive.is_marker
-        assert gone.is_marker
+        assert not alive.is_absent
+        assert gone.is_absent
         assert gone.subject == alive.subject
 
 

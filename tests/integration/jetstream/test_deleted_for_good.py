@@ -33,3 +33,22 @@ async def test_a_deleted_key_does_not_come_back_after_a_kill(
         await eventually(lambda: stream_state(connection, bucket.stream), lambda state: state.messages == 2)
         assert [entry.key for entry in await bucket.scan("0.*")] == ["0.kept"]
         assert await bucket.get("0.deleted") is None
+
+
+async def test_a_key_whose_time_was_over_does_not_come_back_after_a_kill(nats_server: Server) -> None:
+    """The server's own removals are not in its files either: what had expired it finds again, and keeps for ever."""
+    async with Connection.open(nats_server.url, name="test") as connection:
+        await ensure_streams(connection, Layout(partitions=2))
+        bucket = Bucket(connection, Publisher(connection), names.TIMING)
+        for _ in range(3):
+            await bucket.put("0.dead", b"1", ttl=1)
+        await bucket.put("0.kept", b"1")
+        await eventually(lambda: stream_state(connection, bucket.stream), lambda state: state.messages == 1)
+        nats_server.kill()
+        nats_server.start()
+        await eventually(lambda: bucket.get("0.dead"), lambda entry: entry is None)
+        assert [entry.key for entry in await bucket.scan("0.*")] == ["0.kept"]
+        await bucket.create("0.dead", b"2", ttl=60)
+        entry = await bucket.get("0.dead")
+        assert entry is not None
+        assert entry.value == b"2"

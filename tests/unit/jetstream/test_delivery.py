@@ -19,7 +19,7 @@ def test_what_the_reply_says(reply: bytes) -> None:
     assert (delivery.delivered, delivery.sequence, delivery.consumer_sequence) == (2, 17, 9)
     assert (delivery.timestamp_ns, delivery.pending) == (1789000000000000000, 4)
     assert delivery.headers == {"Nats-Msg-Id": "x"}
-    assert not delivery.is_marker
+    assert not delivery.is_absent
 
 
 def test_no_headers_is_none() -> None:

@@ -41,7 +41,7 @@ class Bucket:
 
     async def get(self, key: str) -> Entry | None:
         stored = await self._last(key)
-        if stored is None or stored.is_marker:
+        if stored is None or stored.is_absent:
             return None
         return Entry(key=key, value=stored.data, revision=stored.sequence)
 
@@ -56,7 +56,7 @@ class Bucket:
                 return await self.update(key, value, expected, ttl=ttl)
             except Conflict:
                 stored = await self._last(key)
-                if stored is not None and not stored.is_marker:
+                if stored is not None and not stored.is_absent:
                     raise
                 expected = 0 if stored is None else stored.sequence
         raise Conflict(f"{key} in {self.name} keeps changing")
@@ -111,7 +111,7 @@ class Bucket:
             async for deliveries in pull.backlog():
                 for delivery in deliveries:
                     key = delivery.subject[len(self._prefix) :]
-                    if delivery.is_marker:
+                    if delivery.is_absent:
                         found.pop(key, None)
                     else:
                         found[key] = Entry(key=key, value=delivery.data, revision=delivery.sequence)

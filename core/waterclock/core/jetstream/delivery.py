@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from waterclock.core.jetstream.protocol import is_marker, parse_headers
+from waterclock.core.jetstream.protocol import is_absent, parse_headers
 
 
 class Delivery(Struct, frozen=True, gc=False):
@@ -26,8 +26,9 @@ class Delivery(Struct, frozen=True, gc=False):
         return parse_headers(self.header_block) if self.header_block else None
 
     @property
-    def is_marker(self) -> bool:
-        return bool(self.header_block) and is_marker(parse_headers(self.header_block))
+    def is_absent(self) -> bool:
+        """Whether it only says that there is nothing."""
+        return bool(self.header_block) and is_absent(parse_headers(self.header_block), self.timestamp_ns)
 
 
 def delivery_of(subject: bytes, reply: bytes, header: bytes, payload: bytes) -> Delivery:

@@ -71,7 +71,7 @@ class Lease:
         """Take it if nobody else has it, and return the token; None if somebody does."""
         async with self._turn:
             stored = await last_message(self._connection, self._stream, self.subject)
-            if stored is not None and not stored.is_marker and not self._is_ours(stored):
+            if stored is not None and not stored.is_absent and not self._is_ours(stored):
                 self.token = None
                 return None
             try:
@@ -90,7 +90,7 @@ class Lease:
             except Conflict:
                 stored = await last_message(self._connection, self._stream, self.subject)
                 self.token = None
-                if stored is None or stored.is_marker or not self._is_ours(stored):
+                if stored is None or stored.is_absent or not self._is_ours(stored):
                     raise
                 # An earlier renewal whose outcome stayed unknown did arrive.
                 return await self._write(stored.sequence)
@@ -129,7 +129,7 @@ class Lease:
 
     async def read(self) -> LeaseState | None:
         stored = await last_message(self._connection, self._stream, self.subject)
-        if stored is None or stored.is_marker:
+        if stored is None or stored.is_absent:
             return None
         return LeaseState(holder=_decode(stored.data).holder, token=stored.sequence, renewed=stored.timestamp)
 

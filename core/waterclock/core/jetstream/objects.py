@@ -115,7 +115,7 @@ class Objects:
 
     async def info(self, name: str) -> ObjectInfo | None:
         stored = await last_message(self._connection, self._stream, self._record(name))
-        if stored is None or stored.is_marker:
+        if stored is None or stored.is_absent:
             return None
         info = _decode(stored.data)
         return None if info.deleted else info
@@ -131,7 +131,7 @@ class Objects:
         async with Pull.ordered(self._connection, self._stream, [records], after_sequence=0) as pull:
             async for deliveries in pull.backlog():
                 for delivery in deliveries:
-                    if not delivery.is_marker:
+                    if not delivery.is_absent:
                         info = _decode(delivery.data)
                         found[info.name] = info
         return [info for info in found.values() if not info.deleted]

@@ -2,6 +2,11 @@
 
 from collections.abc import Mapping
 
+from waterclock.core.runtime.clock import now_us
+
+_LAPSED_SECONDS = 5
+"""How long over a time to live has to be before we believe ourselves and not the server: clocks differ a little."""
+
 
 def publish_command(subject: str, reply: str, headers: Mapping[str, str] | None, data: bytes) -> bytes:
     """PUB or HPUB. Refuses what would let a name break out of its field, or address more than one subject."""
@@ -41,3 +46,17 @@ def parse_headers(block: bytes) -> dict[str, str]:
 def is_marker(headers: Mapping[str, str]) -> bool:
     """Whether a message only says that its subject is empty: deleted by us, or expired by the server."""
     return "Nats-Marker-Reason" in headers or headers.get("KV-Operation") in ("DEL", "PURGE")
+
+
+def is_absent(headers: Mapping[str, str], stored_ns: int) -> bool:
+    """Whether a message counts as none: a marker, or one whose time to live is long over.
+
+    The server removes the latter itself. But one that was killed finds removed messages in its files again, and of
+    those whose time was over before it never notices it a second time: they would live for ever.
+    """
+    if is_marker(headers):
+        return True
+    lives = headers.get("Nats-TTL", "")
+    if not lives.endswith("s") or not lives[:-1].isdigit():
+        return False
+    return now_us() * 1000 > stored_ns + (int(lives[:-1]) + _LAPSED_SECONDS) * 1_000_000_000

@@ -5,9 +5,10 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotFound
-from waterclock.core.jetstream.protocol import is_marker, parse_headers
+from waterclock.core.jetstream.protocol import is_absent, parse_headers
 
 
 class Stored(Struct, frozen=True, kw_only=True):
@@ -18,8 +19,9 @@ class Stored(Struct, frozen=True, kw_only=True):
     timestamp: datetime
 
     @property
-    def is_marker(self) -> bool:
-        return is_marker(self.headers)
+    def is_absent(self) -> bool:
+        """Whether it only says that there is nothing."""
+        return is_absent(self.headers, instant_of(self.timestamp) * 1000)
 
 
 class StreamState(Struct, frozen=True, kw_only=True):
