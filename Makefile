@@ -48,8 +48,12 @@ bench-quick: $(VENV)/.installed-dev ## the benchmarks in about 3 minutes
 	@exec $(BIN)/python -m bench --quick $(ARGS)
 
 .PHONY: chaos
-chaos: $(VENV)/.installed-dev ## the long form of the fault suite
+chaos: $(VENV)/.installed-dev ## the long form of the fault suite, about 17 minutes (needs Debian's strace and libfaketime)
 	@WATERCLOCK_CHAOS=long exec $(BIN)/python -m pytest tests/chaos $(ARGS)
+
+.PHONY: soak
+soak: $(VENV)/.installed-dev ## a steady load with random kills: MINUTES=30 RATE=1000
+	@exec $(BIN)/python -m bench.soak --minutes $(or $(MINUTES),30) --rate $(or $(RATE),1000) $(ARGS)
 
 .PHONY: cluster
 cluster: .env ## the same components as containers: 3 NATS nodes, Postgres, S3, two of each (needs Docker)

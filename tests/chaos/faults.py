@@ -73,6 +73,7 @@ TABLE: tuple[Fault, ...] = (
         seconds=9,
         held=0.9,
         recovered=10,
+        in_short_form=True,
     ),
     Fault(name="SIGSTOP projector", inject=harm.freeze("projector-1"), seconds=6, held=0.9),
     Fault(name="SIGSTOP api", inject=harm.freeze("api-1"), seconds=5),
@@ -83,6 +84,7 @@ TABLE: tuple[Fault, ...] = (
         inject=harm.failing_syscalls("fsync", "EIO"),
         seconds=3,
         recovered=8,
+        in_short_form=True,
     ),
     Fault(
         name="disk full (ENOSPC) for the log",
@@ -91,14 +93,20 @@ TABLE: tuple[Fault, ...] = (
         recovered=8,
     ),
     *(
-        Fault(name=name, inject=inject, recovered=8, tolerated=_ON_A_WRONG_LOG)
+        Fault(
+            name=name,
+            inject=inject,
+            recovered=8,
+            tolerated=_ON_A_WRONG_LOG,
+            in_short_form=inject is harm.truncated_log,
+        )
         for name, inject in (
             ("log restored from an older copy", harm.older_log),
             ("log truncated", harm.truncated_log),
             ("stream deleted", harm.deleted_stream),
         )
     ),
-    Fault(name="Postgres restored from an older copy", inject=harm.older_postgres, recovered=3, held=0.8),
+    Fault(name="Postgres restored from an older copy", inject=harm.older_postgres, recovered=5, held=0.8),
     *(
         Fault(
             name=f"clock of {name} steps {'+' if hours > 0 else '-'}1 h and back",

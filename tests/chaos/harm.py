@@ -24,7 +24,7 @@ from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame
 
-_FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+_FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 _REFUSED = ("lost its end", "made anew", "were made from one created", "was created")
 
 # -- processes --------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ async def older_postgres(installation: Installation) -> AsyncIterator[None]:
 
 def settable_clock(name: str, directory: Path) -> dict[str, str]:
     """Its wall clock is what a file says it is; its monotonic clock is left alone."""
-    assert _FAKETIME.exists(), "this fault needs libfaketime: apt-get install libfaketime"
+    assert _FAKETIME is not None, "this fault needs libfaketime: apt-get install libfaketime"
     file = _clock_file(name, directory)
     file.write_text("+0")
     return {
