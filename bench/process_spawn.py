@@ -2,6 +2,7 @@
 
 Three rates of `/bin/true` a second, interleaved so that all see the same machine: spawn and wait in a loop; the same
 through the executor's warden; and as jobs, from the work queue through an executor to the log. Prints one JSON line.
+How many run at a time matters as much as what each costs: with fewer slots there is less to gather.
 
     python bench/process_spawn.py [JOBS]
 """
@@ -129,6 +130,7 @@ async def measure(url: str, data: Path, jobs: int) -> dict[str, Any]:
     return {
         "bench": "process_spawn",
         "jobs": jobs,
+        "slots": SLOTS,
         "bare_rate": round(best["bare"]),
         "warden_rate": round(best["warden"]),
         "rate": round(best["jobs"]),
