@@ -84,7 +84,7 @@ class Store:
                 await self._merge_what_can_be(table, rows[middle:])
                 return
             _log.error("refused", extra={"table": table, "about": rows[0][0], "error": str(error)})
-            if (bare := bare_row(table, rows[0], error)) != rows[0]:
+            if (bare := bare_row(table, rows[0], error.__cause__ or error)) != rows[0]:
                 await self._merge_what_can_be(table, [bare])
 
     async def _move(self, moves: Sequence[Move]) -> None:

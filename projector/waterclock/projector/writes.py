@@ -55,7 +55,7 @@ def states_of(heads: Iterable[JobHead]) -> Writes:
     return Writes(merged=_filled(job_state=[head.state() for head in heads]))
 
 
-def bare_row(table: str, row: Row, error: Exception) -> Row:
+def bare_row(table: str, row: Row, error: BaseException) -> Row:
     """A row that was refused, without what may have been the reason: that the run happened is worth more."""
     if table != "job_runs":
         return row
