@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -19,27 +20,49 @@ CHOSEN = [fault for fault in TABLE if LONG or fault.in_short_form]
 pytestmark = [pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="module")]
 
 
+class Worlds:
+    """The installation of one world at a time: faults of the same world share it, one after the other."""
+
+    def __init__(self, directories: pytest.TempPathFactory) -> None:
+        self._directories = directories
+        self._scope = AsyncExitStack()
+        self._world: World | None = None
+        self._installation: Installation | None = None
+
+    async def enter(self, world: World) -> Installation:
+        if self._installation is None or self._world is not world:
+            await self.leave()
+            self._installation = await self._scope.enter_async_context(self._inhabited(world))
+            self._world = world
+        return self._installation
+
+    async def leave(self) -> None:
+        self._installation = self._world = None
+        await self._scope.aclose()
+
+    @asynccontextmanager
+    async def _inhabited(self, world: World) -> AsyncIterator[Installation]:
+        """When it has seen all its faults, no consumer is left of those who died."""
+        async with world.installed(self._directories.mktemp("chaos")) as started, started.log() as log:
+            witness = Witness(started, log)
+            await witness.look_before()
+            yield started
+            if LONG:
+                assert await witness.extra_consumers() <= 0
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def installation(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Installation]:
-    """One for all faults of a world. When it has seen them all, no consumer is left of those who died."""
-    world: World = request.param
-    async with world.installed(tmp_path_factory.mktemp("chaos")) as started, started.log() as log:
-        witness = Witness(started, log)
-        await witness.look_before()
-        yield started
-        if LONG:
-            assert await witness.extra_consumers() <= 0
+async def worlds(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Worlds]:
+    found = Worlds(tmp_path_factory)
+    yield found
+    await found.leave()
 
 
-@pytest.mark.parametrize(
-    ("installation", "fault"),
-    [pytest.param(fault.world, fault, id=fault.name) for fault in CHOSEN],
-    indirect=["installation"],
-)
-async def test_nothing_is_lost_or_doubled(installation: Installation, fault: Fault, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.name) for fault in CHOSEN])
+async def test_nothing_is_lost_or_doubled(worlds: Worlds, fault: Fault, tmp_path: Path) -> None:
+    installation = await worlds.enter(fault.world)
     verdict, history = await strike(installation, fault, prefix=f"f{TABLE.index(fault)}")
     VERDICTS[fault.name] = verdict
+    print(verdict)
     (tmp_path / "history.json").write_bytes(history.json())
     assert not verdict.complaints, f"history in {tmp_path}, logs in {installation.directory}"
