@@ -4,14 +4,17 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 from bench.machine import machine
 
 from chaos.faults import TABLE
 from chaos.nemesis import Verdict
 
 VERDICTS: dict[str, Verdict] = {}
-"""By the name of the fault, in the order they were struck."""
+"""Of this session, by the name of the fault."""
 
+_KEPT = Path(__file__).parents[2] / ".cache" / "chaos" / "verdicts.json"
+"""Of earlier sessions too: a row that is struck again by itself (`make chaos ARGS="-k SIGSTOP"`) changes alone."""
 _PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 _BEGIN, _END = "<!-- faults -->", "<!-- /faults -->"
 _HEAD = (
@@ -21,15 +24,19 @@ _HEAD = (
 
 
 def write_table() -> None:
+    kept = msgspec.json.decode(_KEPT.read_bytes(), type=dict[str, Verdict]) if _KEPT.exists() else {}
+    verdicts = kept | VERDICTS
+    _KEPT.parent.mkdir(parents=True, exist_ok=True)
+    _KEPT.write_bytes(msgspec.json.encode(verdicts))
     page = _PAGE.read_text()
     before, _, rest = page.partition(_BEGIN)
     _, _, after = rest.partition(_END)
-    _PAGE.write_text(f"{before}{_BEGIN}\n{_table()}{_END}{after}")
+    _PAGE.write_text(f"{before}{_BEGIN}\n{_table(verdicts)}{_END}{after}")
 
 
-def _table() -> str:
-    rows = [_row(VERDICTS[fault.name]) for fault in TABLE if fault.name in VERDICTS]
-    missing = [fault.name for fault in TABLE if fault.name not in VERDICTS]
+def _table(verdicts: dict[str, Verdict]) -> str:
+    rows = [_row(verdicts[fault.name]) for fault in TABLE if fault.name in verdicts]
+    missing = [fault.name for fault in TABLE if fault.name not in verdicts]
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     load = os.getloadavg()[0]
     lines = [
@@ -38,7 +45,7 @@ def _table() -> str:
         *rows,
     ]
     if missing:
-        lines.append(f"\nNot run that time: {', '.join(missing)}.\n")
+        lines.append(f"\nNot run: {', '.join(missing)}.\n")
     return "".join(lines)
 
 

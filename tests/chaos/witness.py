@@ -54,9 +54,11 @@ class Witness:
     async def settle(self, history: History, prefix: str, within: float) -> None:
         """Wait until every accepted job has ended, then look at everything. What never ends is seen as it is."""
         async with self._installation.http(timeout=20.0) as http:
-            history.outcomes = await self._outcomes(http, history, prefix, within)
+            await self._outcomes(http, history, prefix, within)
             history.audit = await self._audit(http)
             history.leftovers = await self._leftovers(http)
+            # Fires that were caught up late: nothing is under way any more, so this is the last word.
+            history.outcomes = await self._outcomes(http, history, prefix, within)
         after = {name: (pid, resident_mb(pid)) for name, pid in self._pids().items()}
         history.memory = [
             Memory(process=name, before_mb=self._memory[pid], after_mb=now)
@@ -69,33 +71,34 @@ class Witness:
     async def _outcomes(
         self, http: httpx.AsyncClient, history: History, prefix: str, within: float
     ) -> list[Outcome]:
-        """Each job is asked about until all its runs have ended, but not for ever."""
+        """Each job is asked about until all its runs have ended and every effect it had is of one of them.
+
+        But not for ever.
+        """
         end = time.monotonic() + within
         turn = asyncio.Semaphore(_AT_ONCE)
-        had_effects: dict[str, set[str]] = {}
-        for effect in history.effects:
-            had_effects.setdefault(effect.key.partition("@")[0], set()).add(effect.key)
+        found: dict[str, list[Outcome]] = {}
 
-        async def of(job: Submitted) -> list[Outcome]:
-            found: list[Outcome] = []
-            while True:
-                async with turn:
-                    try:
-                        found = await self._runs(http, job)
-                    except (httpx.TransportError, json.JSONDecodeError):
-                        pass
-                known = {outcome.run_id for outcome in found}
-                seen = had_effects.get(job.job_id, set()) <= known
-                if found and seen and all(outcome.status in ENDED for outcome in found):
-                    return found
-                if time.monotonic() > end:
-                    return found
-                await asyncio.sleep(0.1)
+        async def ask(job: Submitted) -> None:
+            async with turn:
+                try:
+                    found[job.job_id] = await self._runs(http, job)
+                except (httpx.TransportError, json.JSONDecodeError):
+                    pass
 
-        found = await asyncio.gather(
-            *(of(job) for job in history.accepted() if job.job_id.startswith(prefix))
-        )
-        return [outcome for of_one in found for outcome in of_one]
+        def unsettled() -> list[Submitted]:
+            had_effects: dict[str, set[str]] = {}
+            for effect in history.effects:
+                had_effects.setdefault(effect.key.partition("@")[0], set()).add(effect.key)
+            return [
+                job for job in jobs if not _settled(found.get(job.job_id, []), had_effects.get(job.job_id))
+            ]
+
+        jobs = [job for job in history.accepted() if job.job_id.startswith(prefix)]
+        while (waiting := unsettled()) and time.monotonic() < end:
+            await asyncio.gather(*(ask(job) for job in waiting))
+            await asyncio.sleep(0.1)
+        return [outcome for of_one in found.values() for outcome in of_one]
 
     async def _runs(self, http: httpx.AsyncClient, job: Submitted) -> list[Outcome]:
         answer = await http.get(f"/v1/jobs/{job.job_id}/runs", params={"limit": 1000})
@@ -180,6 +183,12 @@ class Witness:
     def _pids(self) -> dict[str, int]:
         names_ = [*self._installation.component_names, *self._installation.broker_names]
         return {name: pid for name in names_ if (pid := self._installation.pid(name)) is not None}
+
+
+def _settled(outcomes: list[Outcome], had_effects: set[str] | None) -> bool:
+    known = {outcome.run_id for outcome in outcomes}
+    ended = all(outcome.status in ENDED for outcome in outcomes)
+    return bool(outcomes) and ended and (had_effects or set()) <= known
 
 
 def _descendants(pid: int) -> list[int]:
