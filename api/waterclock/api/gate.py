@@ -13,6 +13,7 @@ from waterclock.proto.methods import Method, Scope
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _BOOTSTRAP = Caller(actor="token:bootstrap")
 _WITHOUT_TOKEN: dict[str, frozenset[Scope]] = {
+    "operate": frozenset(("read", "submit", "operate")),
     "submit": frozenset(("read", "submit")),
     "read": frozenset(("read",)),
     "nothing": frozenset(),
@@ -37,7 +38,7 @@ class Gate:
         return caller
 
     def admit_over_nats(self, method: Method[Any, Any], authorization: str | None) -> Caller:
-        """As over HTTP; but who sends no token has at least shown a NATS password, and may look and submit."""
+        """As over HTTP; but who sends no token has at least shown a NATS password, and may use it, but not administer."""
         if authorization or self._open or method.scope == "open":
             return self.admit(method, authorization)
         if not self._over_nats.scopes:

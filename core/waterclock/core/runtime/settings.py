@@ -86,8 +86,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     auth: Annotated[Literal["on", "off"], Meta(description="on or off")] = "on"
     """Off lets everybody in who can reach the port; only on loopback."""
     nats_without_token: Annotated[
-        Literal["submit", "read", "nothing"], Meta(description="submit, read or nothing")
-    ] = "submit"
+        Literal["operate", "submit", "read", "nothing"], Meta(description="operate, submit, read or nothing")
+    ] = "operate"
     """What a request over NATS may do that brings no token: its sender has only shown a NATS password."""
     rate_limit: Annotated[float, Meta(gt=0, le=1e6, description="requests a second, above 0")] | None = None
     """For tokens made without a rate of their own; the one that `up` writes has none."""
