@@ -38,7 +38,7 @@ class Gate:
         return caller
 
     def admit_over_nats(self, method: Method[Any, Any], authorization: str | None) -> Caller:
-        """As over HTTP; but who sends no token has at least shown a NATS password, and may use it, but not administer."""
+        """As over HTTP; but who sends no token has at least shown a NATS password: all but administering is theirs."""
         if authorization or self._open or method.scope == "open":
             return self.admit(method, authorization)
         if not self._over_nats.scopes:
