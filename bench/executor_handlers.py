@@ -3,7 +3,7 @@
 The queue is filled before the clock starts; the time is from the worker's first delivery to the last outcome in
 the log, with the log synced on every ack. Prints one JSON line.
 
-    python bench/executor_handlers.py [JOBS] [SLOTS]
+    python -m bench.executor_handlers [JOBS] [SLOTS]
 """
 
 import asyncio
@@ -12,18 +12,14 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
+from bench.servers import embedded_nats
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
-from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.embedded_server import start_blocking
-from waterclock.core.runtime.process import stop_blocking
 from waterclock.executor import Context, Worker
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, encode
@@ -79,7 +75,9 @@ async def measure(url: str, jobs: int, slots: int) -> dict[str, Any]:
 
 def start_worker(url: str, slots: int) -> "subprocess.Popen[bytes]":
     environ = {**os.environ, "WATERCLOCK_NATS_URL": url}
-    return subprocess.Popen([sys.executable, __file__, "work", str(slots)], env=environ)
+    return subprocess.Popen(
+        [sys.executable, "-m", "bench.executor_handlers", "work", str(slots)], env=environ
+    )
 
 
 def stop_worker(worker: "subprocess.Popen[bytes]") -> resource.struct_rusage:
@@ -104,14 +102,8 @@ def main() -> None:
         work(int(sys.argv[2]))
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     slots = int(sys.argv[2]) if len(sys.argv) > 2 else 256
-    with tempfile.TemporaryDirectory() as directory:
-        nats = EmbeddedNats(Path(directory) / "nats", log=Path(directory) / "nats.log")
-        nats.prepare()
-        process = start_blocking(nats)
-        try:
-            print(json.dumps(asyncio.run(measure(nats.url, jobs, slots))))
-        finally:
-            stop_blocking(process)
+    with embedded_nats() as (url, _):
+        print(json.dumps(asyncio.run(measure(url, jobs, slots))))
 
 
 if __name__ == "__main__":

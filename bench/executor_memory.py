@@ -10,20 +10,17 @@ there after two tenths, so growth is counted from there. Prints one JSON line.
 import asyncio
 import json
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from bench.accounting import resident_mb, tree
 from bench.process_spawn import start_executor, stop_executor
+from bench.servers import embedded_nats
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
-from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.embedded_server import start_blocking
-from waterclock.core.runtime.process import stop_blocking
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, encode
@@ -115,14 +112,8 @@ async def run_all(
 
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    with tempfile.TemporaryDirectory() as directory:
-        nats = EmbeddedNats(Path(directory) / "nats", log=Path(directory) / "nats.log")
-        nats.prepare()
-        process = start_blocking(nats)
-        try:
-            print(json.dumps(asyncio.run(measure(nats.url, Path(directory), runs))))
-        finally:
-            stop_blocking(process)
+    with embedded_nats() as (url, directory):
+        print(json.dumps(asyncio.run(measure(url, directory, runs))))
 
 
 if __name__ == "__main__":

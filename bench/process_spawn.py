@@ -4,7 +4,7 @@ Three rates of `/bin/true` a second, interleaved so that all see the same machin
 through the executor's warden; and as jobs, from the work queue through an executor to the log. Prints one JSON line.
 How many run at a time matters as much as what each costs: with fewer slots there is less to gather.
 
-    python bench/process_spawn.py [JOBS]
+    python -m bench.process_spawn [JOBS]
 """
 
 import asyncio
@@ -12,18 +12,15 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from bench.servers import embedded_nats
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
-from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.embedded_server import start_blocking
-from waterclock.core.runtime.process import stop_blocking
 from waterclock.core.runtime.settings import Settings, as_environment
 from waterclock.executor.processes import Processes
 from waterclock.executor.warden.orders import Limits
@@ -157,14 +154,8 @@ def stop_executor(executor: "subprocess.Popen[bytes]") -> float:
 
 def main() -> None:
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    with tempfile.TemporaryDirectory() as directory:
-        nats = EmbeddedNats(Path(directory) / "nats", log=Path(directory) / "nats.log")
-        nats.prepare()
-        process = start_blocking(nats)
-        try:
-            print(json.dumps(asyncio.run(measure(nats.url, Path(directory), jobs))))
-        finally:
-            stop_blocking(process)
+    with embedded_nats() as (url, directory):
+        print(json.dumps(asyncio.run(measure(url, directory, jobs))))
 
 
 if __name__ == "__main__":

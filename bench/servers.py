@@ -2,6 +2,7 @@
 
 import json
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from waterclock.core.runtime.embedded_nats import nats_server_binary
+from waterclock.core.runtime.embedded_nats import EmbeddedNats, nats_server_binary
 from waterclock.core.runtime.embedded_postgres import EmbeddedPostgres
 from waterclock.core.runtime.embedded_server import start_blocking
 from waterclock.core.runtime.ports import LOOPBACK, free_port
@@ -41,6 +42,20 @@ def nats(directory: Path, *, sync: str | None = "always") -> Iterator[Server]:
     with _stopped(process):
         _until(lambda: _listens(port), process, "nats-server")
         yield Server(url=f"nats://{LOOPBACK}:{port}", pid=process.pid)
+
+
+@contextmanager
+def embedded_nats() -> Iterator[tuple[str, Path]]:
+    """Just as `waterclock up` embeds it: the URL of its administrator, and a directory that goes with it."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        embedded = EmbeddedNats(directory / "nats", log=directory / "nats.log")
+        embedded.prepare()
+        process = start_blocking(embedded)
+        try:
+            yield embedded.url, directory
+        finally:
+            stop_blocking(process)
 
 
 @contextmanager

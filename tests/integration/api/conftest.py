@@ -26,7 +26,8 @@ from waterclock.api.service import serve_http
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.runtime.connection_file import resolved
+from waterclock.core.runtime.connection_file import Connection as ConnectionFile
+from waterclock.core.runtime.connection_file import resolved, write_connection
 from waterclock.core.runtime.service import StopSignal
 from waterclock.core.runtime.settings import Settings
 
@@ -127,3 +128,17 @@ async def alone(tmp_path: Path, nats_url: str, database_url: str) -> AsyncIterat
     """Without anybody who decides, runs or projects."""
     async with serving(settings_for(tmp_path, nats_url, database_url)) as served:
         yield served
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def data(house: Served) -> Path:
+    """A data directory as `up` leaves it: its connection.json leads to the house."""
+    settings = house.settings
+    connection = ConnectionFile(
+        http=f"http://127.0.0.1:{settings.port}",
+        nats=settings.nats_url or "",
+        database=settings.database_url or "",
+        token=TOKEN,
+    )
+    await asyncio.to_thread(write_connection, settings.data, connection)
+    return settings.data

@@ -14,8 +14,6 @@ import pytest_asyncio
 
 from waterclock.core.runtime.connection_file import Connection, write_connection
 
-from .conftest import TOKEN, Served
-
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -53,16 +51,8 @@ class Shell:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shell(house: Served) -> Shell:
-    settings = house.settings
-    connection = Connection(
-        http=f"http://127.0.0.1:{settings.port}",
-        nats=settings.nats_url or "",
-        database=settings.database_url or "",
-        token=TOKEN,
-    )
-    write_connection(settings.data, connection)
-    return Shell(settings.data)
+async def shell(data: Path) -> Shell:
+    return Shell(data)
 
 
 async def test_submit_and_wait_prints_what_the_job_prints(shell: Shell) -> None:

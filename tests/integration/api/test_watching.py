@@ -12,11 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from waterclock.core.runtime.connection_file import Connection, write_connection
-
-from .conftest import TOKEN, Served
+from .conftest import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -31,19 +28,6 @@ LISTINGS = (
     ("namespace", "list"),
     ("artifact", "list"),
 )
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def data(house: Served) -> Path:
-    settings = house.settings
-    connection = Connection(
-        http=f"http://127.0.0.1:{settings.port}",
-        nats=settings.nats_url or "",
-        database=settings.database_url or "",
-        token=TOKEN,
-    )
-    await asyncio.to_thread(write_connection, settings.data, connection)
-    return settings.data
 
 
 @asynccontextmanager
