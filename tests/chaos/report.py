@@ -56,7 +56,7 @@ def _row(verdict: Verdict) -> str:
         f"{verdict.fault}{broken}",
         f"{verdict.lasted:.0f}",
         str(verdict.offered),
-        f"{verdict.held:.0%}",
+        f"{verdict.held:.0%}" if verdict.lasted >= 0.5 else "–",
         str(verdict.lost),
         str(verdict.doubled),
         str(verdict.again),
