@@ -27,6 +27,10 @@ class Remembered(Generic[K, V]):
             young = self._young = {}
         young[key] = value
 
+    def forget(self, key: K) -> None:
+        self._young.pop(key, None)
+        self._old.pop(key, None)
+
     def get(self, key: K) -> V | None:
         value = self._young.get(key)
         return self._old.get(key) if value is None else value

@@ -10,9 +10,6 @@ from waterclock.proto.events import (
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import StopRequest
 
-SPECS_KEPT = 20_000
-WITHDRAWN_KEPT = 10_000
-
 
 class Lacking(Struct, frozen=True, kw_only=True):
     """Lines of an artifact that a fan-out needs next."""

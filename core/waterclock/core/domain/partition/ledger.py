@@ -26,7 +26,8 @@ from waterclock.proto.names import job_of, node_run
 from waterclock.proto.spec import Handler, JobSpec, Workflow
 from waterclock.proto.work import StopRequest
 
-SPECS_KEPT = 20_000
+SPECS_KEPT = 4_000
+"""Of runs that have not ended; one that is not among them is read back from the log when it is retried."""
 WITHDRAWN_KEPT = 10_000
 
 _UNBEGUN = (RunSkipped, NodeMarked, RunCancelled)
@@ -59,6 +60,10 @@ class Ledger:
     def learn(self, job_id: str, version: int, spec: JobSpec) -> None:
         shape = shape_of(spec.task) if isinstance(spec.task, Workflow) else None
         self._specs[job_id, version] = Definition(spec, shape)
+
+    def unlearn(self, run: Run) -> None:
+        """Nothing more is to come of the run's job, for now."""
+        self._specs.forget((run.job_id, run.version))
 
     def spec(self, job_id: str, version: int) -> JobSpec | None:
         known = self._specs.get((job_id, version))

@@ -379,6 +379,8 @@ class Owner:
         if run.parts:
             self._waves.forget(run.run_id)
             self._expansions.forget(run.run_id)
+        if self._is_done_with(run):
+            self._ledger.unlearn(run)
         limit = run.pause_after
         if limit is not None and self.state.failures.get(run.job_id, 0) >= limit:
             self._ledger.open.pauses.append((run.job_id, f"paused after {limit} failed runs in a row"))
@@ -386,6 +388,17 @@ class Owner:
             self._release(run.job_id, now)
         if run.parent in self.state.backfills:
             self._backfills.advance(self.state.backfills[run.parent], now)
+
+    def _is_done_with(self, run: Run) -> bool:
+        """Whether its job is a one-shot, as far as is known here: neither scheduled, nor waiting for another, nor a
+        part. Millions of them pass through, and each brings a definition."""
+        job_id = run.job_id
+        return not (
+            run.parent
+            or job_id in self._ledger.by_job
+            or job_id in self.schedules.armed
+            or job_id in self.state.dependencies
+        )
 
     def _release(self, job_id: str, now: Instant) -> None:
         """Queue the oldest run that waits for the ones before it, if they have all ended."""
