@@ -2,6 +2,9 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 
+# Tests that start no server compute, and the others wait: they run beside each other.
+PURE := tests/unit tests/simulation
+
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -24,8 +27,14 @@ run: $(VENV)/.installed ## start everything with the demo's jobs: ARGS="--port 0
 	@exec $(BIN)/waterclock up --demo $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.installed-dev ## every test: ARGS="tests/unit -k name"
+test: $(VENV)/.installed-dev ## every test, about 10 minutes: ARGS="tests/unit -k name"
+ifdef ARGS
 	@exec $(BIN)/python -m pytest $(ARGS)
+else
+	@mkdir -p .cache; nice $(BIN)/python -m pytest $(PURE) >.cache/pure-tests.log 2>&1 & pure=$$!; \
+	$(BIN)/python -m pytest $(PURE:%=--ignore=%); served=$$?; \
+	wait $$pure; thought=$$?; cat .cache/pure-tests.log; exit $$((served || thought))
+endif
 
 .PHONY: check
 check: $(VENV)/.installed-dev ## format, lint, types, layers

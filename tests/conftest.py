@@ -1,5 +1,6 @@
 """Servers for tests: real ones, started by the fixture that needs them."""
 
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from servers.server import Server
 
 def pytest_configure() -> None:
     mark_session()
+    # Where the session was started in the background SIGINT is ignored, and would be by every child too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)

@@ -46,6 +46,8 @@ class Fault(Struct, frozen=True, kw_only=True):
     tolerated: tuple[str, ...] = ()
     """Checkers whose complaints are a known limit, told in docs/reliability.md."""
     world: World = ONE_OF_EACH
+    needs: str | None = None
+    """A Debian package that the injection is made with."""
     in_short_form: bool = False
 
     @property
@@ -84,6 +86,7 @@ TABLE: tuple[Fault, ...] = (
     Fault(
         name="fsync fails (EIO) on the log",
         inject=harm.failing_syscalls("fsync", "EIO"),
+        needs="strace",
         seconds=3,
         recovered=8,
         in_short_form=True,
@@ -91,6 +94,7 @@ TABLE: tuple[Fault, ...] = (
     Fault(
         name="disk full (ENOSPC) for the log",
         inject=harm.failing_syscalls("write", "ENOSPC"),
+        needs="strace",
         seconds=3,
         recovered=8,
     ),
@@ -100,7 +104,6 @@ TABLE: tuple[Fault, ...] = (
             inject=inject,
             recovered=8,
             tolerated=_ON_A_WRONG_LOG,
-            in_short_form=inject is harm.truncated_log,
         )
         for name, inject in (
             ("log restored from an older copy", harm.older_log),
@@ -113,6 +116,7 @@ TABLE: tuple[Fault, ...] = (
         Fault(
             name=f"clock of {name} steps {'+' if hours > 0 else '-'}1 h and back",
             inject=harm.clock_step(f"{name}-1", hours),
+            needs="libfaketime",
             seconds=5,
             held=0.9,
             world=CLOCKS,

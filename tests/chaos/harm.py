@@ -25,6 +25,9 @@ from waterclock.proto import names
 from waterclock.proto.codec import decode_frame
 
 _FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+
+INSTALLED = {"strace": shutil.which("strace") is not None, "libfaketime": _FAKETIME is not None}
+"""The Debian packages that some injections are made with."""
 _REFUSED = ("lost its end", "made anew", "were made from one created", "was created")
 
 # -- processes --------------------------------------------------------------------------------------------
