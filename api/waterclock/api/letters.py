@@ -17,6 +17,8 @@ FRAME_JOBS = 256
 _FRAME_BYTES = 512 * 1024
 _KEPT_SECONDS = 30 * 86_400
 """How long a one-shot's definition stays in the log after its time; then the read models alone have it."""
+_COUNTED_SECONDS = 100 * 365 * 86_400
+"""What is further away stays: the server counts no more than 292 years."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -110,7 +112,7 @@ def _ttl(specs: Iterable[JobSpec], now: Instant) -> float | None:
             return None
         if spec.schedule.schedule_time is not None:
             longest = max(longest, spec.schedule.schedule_time.timestamp() - now / 1_000_000)
-    return longest + _KEPT_SECONDS
+    return longest + _KEPT_SECONDS if longest < _COUNTED_SECONDS else None
 
 
 def _timeless(spec: JobSpec) -> JobSpec:

@@ -115,6 +115,15 @@ async def test_a_repeated_delay_is_the_same_request(house: Served) -> None:
         await house.client.jobs.create(**{**fields, "delay": "2h"})
 
 
+async def test_a_job_may_be_centuries_away(house: Served) -> None:
+    """The server cannot count that far when it should forget the definition: it keeps it."""
+    far = {"command": "true", "schedule_time": "3477-03-24T02:33:17Z"}
+    alone = await house.http.post("/v1/jobs", json=far)
+    many = await house.http.post("/v1/jobs:batch", json=[far, {**far, "job_id": "far"}])
+    assert alone.status_code == 201, alone.text
+    assert [json.loads(line)["status"] for line in many.text.splitlines()] == ["SCHEDULED", "SCHEDULED"]
+
+
 async def test_an_id_that_is_taken_is_a_conflict(house: Served) -> None:
     body = {"job_id": "taken", "name": "a", "command": "true", "schedule": "@yearly"}
     assert (await house.http.post("/v1/jobs", json=body)).status_code == 201

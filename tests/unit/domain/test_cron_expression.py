@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from time import perf_counter
+from time import process_time
 
 import pytest
 from croniter import croniter
@@ -149,10 +149,10 @@ def test_meaning(expression: str, expected: list[str]) -> None:
 def test_refusals_are_quick_and_say_what_is_wrong(expression: str, reason: str) -> None:
     took = []
     for _ in range(3):
-        started = perf_counter()
+        started = process_time()
         with pytest.raises(InvalidSchedule) as refused:
             parse(expression, "job")
-        took.append(perf_counter() - started)
+        took.append(process_time() - started)
     assert reason in refused.value.reason
     assert refused.value.field == "cron_expression"
     assert min(took) < 0.01
