@@ -77,7 +77,6 @@ TABLE: tuple[Fault, ...] = (
         seconds=9,
         held=0.9,
         recovered=10,
-        in_short_form=True,
     ),
     Fault(name="SIGSTOP projector", inject=harm.freeze("projector-1"), seconds=6, held=0.9),
     Fault(name="SIGSTOP api", inject=harm.freeze("api-1"), seconds=5),
