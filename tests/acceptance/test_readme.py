@@ -19,8 +19,8 @@ PYTHON = [text for kind, text in BLOCKS if kind == "python"]
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """A program whose data lie where every command looks for them: in `.waterclock` of the directory."""
-    with program(tmp_path_factory.mktemp("readme") / ".waterclock") as running:
+    """What `make run` starts, with its data where every command looks for them: in `.waterclock` of the directory."""
+    with program(tmp_path_factory.mktemp("readme") / ".waterclock", "--demo") as running:
         yield running
 
 

@@ -12,7 +12,7 @@ from waterclock.core.runtime.connection_file import Connection
 JOBS: tuple[dict[str, Any], ...] = (
     {
         "job_id": "demo-hello",
-        "name": "hello",
+        "name": "greeting",
         "schedule": "now",
         "command": ["echo", "hello from waterclock"],
     },
