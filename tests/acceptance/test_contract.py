@@ -9,37 +9,11 @@ import nats
 import pytest
 
 from acceptance.program import ENDED, Program, until
+from contracts.bodies import CONTRACT_BODIES
 from waterclock.api import Client, SyncClient
 
-BODIES: list[dict[str, Any]] = [
-    {
-        "job_type": "email_send",
-        "schedule_time": "2026-12-31T23:59:59Z",
-        "payload": {"user_id": 123, "body": "..."},
-        "retries": 3,
-    },
-    {
-        "name": "Daily Data Cleanup",
-        "schedule_type": "CRON",
-        "cron_expression": "0 0 * * *",
-        "payload": {"cleanup_target": "old_logs", "retention_days": 30},
-        "max_retries": 2,
-    },
-    {
-        "job_id": "backup",
-        "name": "backup",
-        "schedule": "0 0 * * *",
-        "command": "pg_dump prod > /backups/prod.sql",
-        "dependencies": [],
-        "max_retries": 3,
-        "timeout_seconds": 3600,
-        "priority": 5,
-        "metadata": {"team": "data"},
-    },
-]
 
-
-@pytest.mark.parametrize("body", BODIES, ids=["once", "cron", "command"])
+@pytest.mark.parametrize("body", CONTRACT_BODIES, ids=["once", "cron", "command"])
 def test_the_three_bodies_define_jobs(waterclock: Program, body: dict[str, Any]) -> None:
     created = waterclock.post("/v1/jobs", body)
     assert set(created) >= {"job_id", "version", "status", "next_run_at"}

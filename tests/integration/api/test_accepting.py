@@ -6,38 +6,13 @@ from typing import Any
 
 import pytest
 
+from contracts.bodies import CONTRACT_BODIES
 from waterclock.api.errors import Conflict
 
 from .conftest import Served
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-CONTRACT_BODIES: list[dict[str, Any]] = [
-    {
-        "job_type": "email_send",
-        "schedule_time": "2026-12-31T23:59:59Z",
-        "payload": {"user_id": 123, "body": "..."},
-        "retries": 3,
-    },
-    {
-        "name": "Daily Data Cleanup",
-        "schedule_type": "CRON",
-        "cron_expression": "0 0 * * *",
-        "payload": {"cleanup_target": "old_logs", "retention_days": 30},
-        "max_retries": 2,
-    },
-    {
-        "job_id": "backup",
-        "name": "backup",
-        "schedule": "0 0 * * *",
-        "command": "pg_dump prod > /backups/prod.sql",
-        "dependencies": [],
-        "max_retries": 3,
-        "timeout_seconds": 3600,
-        "priority": 5,
-        "metadata": {"team": "data"},
-    },
-]
 JOB_FIELDS = """
     job_id name schedule_type status schedule_time cron_expression interval_seconds timezone start_at end_at
     jitter_seconds max_fires dst_gap dst_overlap overlap catch_up task payload labels metadata dependencies priority

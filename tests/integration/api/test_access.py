@@ -33,7 +33,7 @@ async def holding(house: Served, **fields: Any) -> AsyncIterator[httpx.AsyncClie
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m.rest], ids=lambda method: method.name)
-async def test_every_method_wants_its_scope(house: Served, method: Method) -> None:  # type: ignore[type-arg]
+async def test_every_method_wants_its_scope(house: Served, method: Method[Any, Any]) -> None:
     assert method.rest is not None
     path = method.rest.path.format_map(_Any())
     others = [scope for scope in ("read", "submit", "operate") if scope != method.scope]
@@ -183,7 +183,9 @@ async def test_over_nats_a_token_narrows(house: Served) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-async def test_over_nats_without_a_token_one_may_not_administer(house: Served, method: Method) -> None:  # type: ignore[type-arg]
+async def test_over_nats_without_a_token_one_may_not_administer(
+    house: Served, method: Method[Any, Any]
+) -> None:
     """A NATS password alone is no token: nobody gets more rights by it, or gives them."""
     answer = await house.nats.request(method.subject, b'{"no": "such field"}', timeout=10)
     code = (answer.headers or {}).get("Nats-Service-Error-Code")

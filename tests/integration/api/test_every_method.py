@@ -168,7 +168,7 @@ async def world(house: Served) -> World:
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-async def test_a_method_is_the_same_on_every_way_in(world: World, method: Method) -> None:  # type: ignore[type-arg]
+async def test_a_method_is_the_same_on_every_way_in(world: World, method: Method[Any, Any]) -> None:
     house, sample = world.house, SAMPLES[method.name]
     answered = json.loads(msgspec.json.encode(await _through_the_client(house, method, await sample(world))))
     plain = await _over_nats(house, method, await sample(world))
@@ -177,14 +177,14 @@ async def test_a_method_is_the_same_on_every_way_in(world: World, method: Method
         assert _shape(await _over_rest(house, method, await sample(world))) == _shape(answered)
 
 
-async def _through_the_client(house: Served, method: Method, fields: Fields) -> Any:  # type: ignore[type-arg]
+async def _through_the_client(house: Served, method: Method[Any, Any], fields: Fields) -> Any:
     request = msgspec.json.decode(json.dumps(fields), type=method.request)
     if method.streaming:
         return [answer async for answer in house.client.wire.follow(method, lambda: request)]
     return await house.client.wire.call(method, request)
 
 
-async def _over_nats(house: Served, method: Method, fields: Fields) -> Any:  # type: ignore[type-arg]
+async def _over_nats(house: Served, method: Method[Any, Any], fields: Fields) -> Any:
     nc = house.nats.nc
     token = {"Authorization": f"Bearer {TOKEN}"}
     if not method.streaming:
@@ -203,7 +203,7 @@ async def _over_nats(house: Served, method: Method, fields: Fields) -> Any:  # t
     return answers
 
 
-async def _over_rest(house: Served, method: Method, fields: Fields) -> Any:  # type: ignore[type-arg]
+async def _over_rest(house: Served, method: Method[Any, Any], fields: Fields) -> Any:
     rest = method.rest
     assert rest is not None
     path = rest.path.format_map(fields)

@@ -12,6 +12,7 @@ from waterclock.proto.events import (
     DependenciesUsed,
     DependencyCompleted,
     DependentChanged,
+    Instant,
     LettersDelivered,
     NodeMarked,
     RerunRequested,
@@ -141,48 +142,16 @@ def _begin(state: PartitionState, event: RunEvent) -> None:
                 epoch=event.epoch,
             )
         case RunRequested():
-            scheduled = event.at if event.scheduled is None else event.scheduled
-            run = Run(
-                run_id=event.run_id,
-                job_id=job_of(event.run_id),
-                version=event.version,
-                scheduled=scheduled,
-                due=event.at,
-                status="WAITING",
-                waits="decision",
-                trigger=event.trigger,
-                parameters=event.parameters,
-            )
+            run = _asked_for(event, event.at if event.scheduled is None else event.scheduled)
+            run.trigger, run.parameters = event.trigger, event.parameters
         case RerunRequested():
-            run = Run(
-                run_id=event.run_id,
-                job_id=job_of(event.run_id),
-                version=event.version,
-                scheduled=event.scheduled,
-                due=event.at,
-                status="WAITING",
-                waits="decision",
-                trigger="now",
-                epoch=event.epoch,
-                parts="wave",
-                parameters=event.parameters,
-            )
+            run = _asked_for(event, event.scheduled)
+            run.epoch, run.parts, run.parameters = event.epoch, "wave", event.parameters
             state.waves[run.run_id] = parts.revived(event)
         case RunRetryRequested():
-            run = Run(
-                run_id=event.run_id,
-                job_id=job_of(event.run_id),
-                version=event.version,
-                scheduled=event.scheduled,
-                due=event.at,
-                status="WAITING",
-                waits="decision",
-                trigger="now",
-                attempt=event.attempt,
-                first_attempt=event.attempt + 1,
-                parent=event.parent,
-                epoch=event.epoch,
-            )
+            run = _asked_for(event, event.scheduled)
+            run.attempt, run.first_attempt = event.attempt, event.attempt + 1
+            run.parent, run.epoch = event.parent, event.epoch
         case RunSkipped():
             state.skips.pop(event.run_id, None)
             if event.parent in state.waves:
@@ -208,6 +177,20 @@ def _begin(state: PartitionState, event: RunEvent) -> None:
     elif run.parent in state.expansions:
         parts.member_begun(state.expansions[run.parent], run.run_id)
     _advance(state, run, event)
+
+
+def _asked_for(event: RunRequested | RerunRequested | RunRetryRequested, scheduled: Instant) -> Run:
+    """A run that somebody wants: it waits for its owner's decision."""
+    return Run(
+        run_id=event.run_id,
+        job_id=job_of(event.run_id),
+        version=event.version,
+        scheduled=scheduled,
+        due=event.at,
+        status="WAITING",
+        waits="decision",
+        trigger="now",
+    )
 
 
 def _is_void(state: PartitionState, event: RunQueued | RunWaiting | RunOpened) -> bool:
