@@ -13,9 +13,10 @@ from contextlib import asynccontextmanager
 
 from waterclock.core.domain.partition.decided import Lacking, Pass
 from waterclock.core.domain.partition.index import HORIZON, MINUTE
-from waterclock.core.domain.partition.owner import Diverged, Owner
+from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.post import Letter
 from waterclock.core.domain.partition.state import Run
+from waterclock.core.domain.partition.unread import Diverged
 from waterclock.core.domain.workflow.errors import Unusable
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.lease import Lease
