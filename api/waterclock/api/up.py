@@ -89,7 +89,7 @@ class _Household:
         if first:
             self._show_token(connection.token)
         await asyncio.gather(supervisor.start(self._services()), supervisor.start([self._api()]))
-        print(f"ready: {connection.http}", flush=True)
+        print(f"ready: {connection.http}\n", end="", flush=True)  # one write: the services print here too
         if demo:
             await submit_demo(connection)
 
