@@ -23,6 +23,9 @@ from waterclock.core.domain.partition.taking import Taking
 from waterclock.core.domain.partition.waves import Waves
 from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import (
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
     Frame,
     Instant,
     JobCancelled,
@@ -48,6 +51,15 @@ _SILENT_DELIVERIES = 3
 _TICK = 1000
 _PASS_EVENTS = 2000
 """What follows for waves and fan-outs is left to the next pass when one has grown to this."""
+
+
+_OF_WAITING = (DependenciesChanged, DependenciesUsed, DependencyCompleted)
+
+
+def _about(event: RunEvent) -> str:
+    """What must not have changed unread when something is decided about it. What a job waits for is another thing than
+    who waits for it."""
+    return f"{event.run_id}<" if isinstance(event, _OF_WAITING) else event.run_id
 
 
 class Diverged(Exception):
@@ -133,7 +145,7 @@ class Owner:
 
     def wrote(self, sequence: int, events: Sequence[RunEvent]) -> None:
         """A frame of decisions is in the log. The end of a whole run also concerns those who wait for its job."""
-        run_ids = [event.run_id for event in events]
+        run_ids = [_about(event) for event in events]
         run_ids += [job_of(event.run_id) for event in events if type(event) is RunClosed]
         self._wrote.update(dict.fromkeys(run_ids, sequence))
         self._unread.append((sequence, run_ids))
@@ -160,9 +172,15 @@ class Owner:
         frame stands before a decision about the same run that had not read it.
         """
         for event in frame.events:
-            if self._wrote.get(event.run_id, 0) > sequence:
+            if self._wrote.get(_about(event), 0) > sequence and not self._was_heard(event):
                 raise Diverged(f"{event.run_id} was decided on before frame {sequence} was read")
             self._news.append((event, self._ledger.apply(event)))
+
+    def _was_heard(self, event: RunEvent) -> bool:
+        """Whether it repeats what a letter has said before: then nothing depends on when it is read."""
+        if type(event) is not DependencyCompleted or event.run_id not in self.state.dependencies:
+            return False
+        return event.of in self.state.dependencies[event.run_id].seen.get(event.dependency, ())
 
     def settle(self, now: Instant) -> None:
         """Follow up what was read. Only now: a decision must not fall between two frames that are in the log."""
