@@ -20,9 +20,10 @@ from waterclock.core.domain.partition.post import Letter
 from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.core.domain.partition.taking import Taking
-from waterclock.core.domain.partition.unread import Unread
+from waterclock.core.domain.partition.unread import Diverged, Unread
 from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import (
+    DependencyCompleted,
     Frame,
     Instant,
     JobCancelled,
@@ -134,8 +135,15 @@ class Owner:
     def observe_frame(self, frame: Frame, sequence: int) -> None:
         """An executor or the api wrote to the partition's log. Raises Diverged."""
         for event in frame.events:
-            self._unread.check(event.run_id, sequence)
+            if self._unread.contradicts(event, sequence) and not self._was_heard(event):
+                raise Diverged(f"{event.run_id} was decided on before frame {sequence} was read")
             self._news.append((event, self._ledger.apply(event)))
+
+    def _was_heard(self, event: RunEvent) -> bool:
+        """Whether it repeats what a letter has said before: then nothing depends on when it is read."""
+        if type(event) is not DependencyCompleted or event.run_id not in self.state.dependencies:
+            return False
+        return event.of in self.state.dependencies[event.run_id].seen.get(event.dependency, ())
 
     def settle(self, now: Instant) -> None:
         """Follow up what was read. Only now: a decision must not fall between two frames that are in the log."""

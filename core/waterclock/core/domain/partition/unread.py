@@ -7,8 +7,16 @@ somebody else stands before a decision about the same run that had not read it.
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from waterclock.proto.events import RunClosed, RunEvent
+from waterclock.proto.events import (
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
+    RunClosed,
+    RunEvent,
+)
 from waterclock.proto.names import job_of
+
+_OF_WAITING = (DependenciesChanged, DependenciesUsed, DependencyCompleted)
 
 
 class Diverged(Exception):
@@ -26,7 +34,7 @@ class Unread:
 
     def wrote(self, sequence: int, events: Sequence[RunEvent]) -> None:
         """The end of a whole run also concerns those who wait for its job."""
-        run_ids = [event.run_id for event in events]
+        run_ids = [_about(event) for event in events]
         run_ids += [job_of(event.run_id) for event in events if type(event) is RunClosed]
         self._last.update(dict.fromkeys(run_ids, sequence))
         self._frames.append((sequence, run_ids))
@@ -40,7 +48,12 @@ class Unread:
                     del self._last[run_id]
                     yield run_id
 
-    def check(self, run_id: str, sequence: int) -> None:
-        """Raises Diverged when somebody else's frame should have been read before what was decided on the run."""
-        if self._last.get(run_id, 0) > sequence:
-            raise Diverged(f"{run_id} was decided on before frame {sequence} was read")
+    def contradicts(self, event: RunEvent, sequence: int) -> bool:
+        """Whether somebody else's frame should have been read before what was decided."""
+        return self._last.get(_about(event), 0) > sequence
+
+
+def _about(event: RunEvent) -> str:
+    """What must not have changed unread when something is decided about it. What a job waits for is another thing than
+    who waits for it."""
+    return f"{event.run_id}<" if isinstance(event, _OF_WAITING) else event.run_id
