@@ -41,7 +41,7 @@ async def up(settings: Settings, *, demo: bool) -> int:
     """Run until SIGINT or SIGTERM. Returns the exit code."""
     logs.setup("up", level=settings.log_level, format=settings.log_format)
     try:
-        data = private_directory(settings.data.absolute())
+        data = _data_directory(settings.data.absolute())
         with locked(data) as lock:
             return await _Household(settings, data, lock).run(demo=demo)
     except (DataInUse, SettingsError) as error:
@@ -53,6 +53,13 @@ async def up(settings: Settings, *, demo: bool) -> int:
     except (ServerFailed, LogError, OSError) as error:
         print(f"waterclock up: {error}", file=sys.stderr)
         return 1
+
+
+def _data_directory(path: Path) -> Path:
+    try:
+        return private_directory(path)
+    except OSError as error:
+        raise SettingsError("data", "a directory to write to", path, error.strerror or str(error)) from error
 
 
 class _Household:

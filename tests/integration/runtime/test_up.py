@@ -99,6 +99,14 @@ async def test_a_worker_that_is_not_there_ends_it_with_2_and_a_line(tmp_path: Pa
     assert "Traceback" not in ended.stderr
 
 
+async def test_a_data_directory_that_is_none_is_a_wrong_setting(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    command = [*UP, str(tmp_path / "taken")]
+    ended = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert "data: expected a directory" in ended.stderr
+
+
 async def _is_as_the_contract_says(running: Running) -> None:
     data, connection = running.data, _connection(running.data)
     assert set(connection) == {"http", "nats", "database", "token"}
