@@ -92,7 +92,11 @@ def why(
         str, typer.Argument(metavar="RUN-or-JOB", help="A run's id, or a job's.", show_default=False)
     ],
     at: Annotated[
-        str | None, typer.Option(help="Of a job: the moment to explain; now if not said.", metavar="T")
+        str | None,
+        typer.Option(
+            help="Of a job: the moment to explain; if not said, the one at which it ran once, or now.",
+            metavar="T",
+        ),
     ] = None,
     json: Json = False,
     data: Data = None,
