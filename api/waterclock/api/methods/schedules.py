@@ -5,7 +5,7 @@ from msgspec import UNSET
 from waterclock.api import definitions
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
-from waterclock.api.methods.jobs import find
+from waterclock.api.methods.jobs import find, shown
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.schedule.preview import preview as fires_of
@@ -19,11 +19,13 @@ from waterclock.proto.spec import Schedule
 
 @handles(methods.JOBS_NEXT)
 async def next_fires(app: Application, request: NextQuery, caller: Caller) -> Fires:
-    job = (await find(app, request.job_id, caller)).job
-    if job.status != "SCHEDULED":
+    definition = await find(app, request.job_id, caller)
+    seen = await shown(app, definition, caller)
+    spec = definition.job.spec
+    if seen.status != "SCHEDULED" or (seen.schedule_type == "IMMEDIATE" and seen.next_run_at is None):
         return Fires(fires=[])
     start = now_us() if request.start is None else instant_of(request.start)
-    return _fires(job.spec.schedule, job.spec.name, start, request.n)
+    return _fires(spec.schedule, spec.name, start, request.n)
 
 
 @handles(methods.SCHEDULES_PREVIEW)
