@@ -72,11 +72,14 @@ class BatchResult(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] | UnsetType = UNSET
 
 
+Action = Literal["created", "updated", "unchanged"]
+
+
 class Applied(Struct, frozen=True, kw_only=True):
-    """What was done to make a job be as declared, or what would be."""
+    """What was done to make a job be as declared, or what would be. One that was cancelled is created anew."""
 
     job_id: str
-    action: Literal["created", "updated", "unchanged"]
+    action: Action
     version: int | None
     differences: tuple[Difference, ...] = ()
 

@@ -314,6 +314,11 @@ async def test_files_are_applied_and_pruned(shell: Shell) -> None:
     assert changed.json["applied"][0]["differences"][0]["field"] == "cron_expression"
     assert changed.json["pruned"] == ["declared-b"]
     assert (await shell("job", "declared-b", "--json")).json["status"] == "CANCELLED"
+    file.write_text("- {job_id: declared-b, schedule: '0 5 * * *', command: [echo, b]}\n")
+    back = (await shell("apply", "-f", str(file), "--json")).json
+    assert [one["action"] for one in back["applied"]] == ["created"]
+    job = (await shell("job", "declared-b", "--json")).json
+    assert (job["status"], job["next_run_at"] is None) == ("SCHEDULED", False)
     file.write_text(
         "- {job_id: declared-c, schedule: 'never', command: x}\n- {job_id: declared-d, command: x, cron: '@daily'}\n"
     )

@@ -92,6 +92,12 @@ def test_a_cancelled_job_takes_no_more_commands(command: JobCommand) -> None:
         decide(made(CancelJob()), command, 99)
 
 
+@pytest.mark.parametrize("spec", [SPEC, OTHER])
+def test_a_cancelled_job_may_be_revived_as_it_was_or_changed(spec: JobSpec) -> None:
+    job = made(PauseJob(note="lunch"), CancelJob(note="gone"), UpdateJob(spec=spec, revive=True))
+    assert (job.status, job.spec, job.paused_at, job.note) == ("SCHEDULED", spec, None, "")
+
+
 def test_an_id_is_taken_once() -> None:
     with pytest.raises(Refused, match="exists"):
         decide(made(), CreateJob(job_id="a", spec=SPEC), 99)

@@ -18,7 +18,7 @@ from waterclock.core.domain.job import UpdateJob
 from waterclock.core.jetstream.errors import Conflict as Taken
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
-from waterclock.proto.answers import Applied
+from waterclock.proto.answers import Action, Applied
 from waterclock.proto.queries import Apply
 
 
@@ -46,19 +46,16 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
         except Taken:
             return await apply(app, request, caller)
     spec = msgspec.structs.replace(spec, idempotency_key=stored.job.spec.idempotency_key)
-    if stored.job.status == "CANCELLED":
-        raise Conflict.because(f"job {chosen} was cancelled for good; declare it under another id")
+    revived = stored.job.status == "CANCELLED"
     differing = tuple(differences(stored.job.spec, spec))
-    if request.dry_run or not differing:
-        return Applied(
-            job_id=job_id,
-            action="updated" if differing else "unchanged",
-            version=stored.version,
-            differences=differing,
-        )
-    command = UpdateJob(spec=spec, actor=caller.actor, cause=secrets.token_hex(8))
+    action: Action = "created" if revived else "updated" if differing else "unchanged"
+    if request.dry_run or action == "unchanged":
+        return Applied(job_id=job_id, action=action, version=stored.version, differences=differing)
+    if revived:
+        await app.quotas.take(spec.namespace)
+    command = UpdateJob(spec=spec, revive=revived, actor=caller.actor, cause=secrets.token_hex(8))
     changed = await control.change(app, job_id, caller, lambda _: command, stored.version)
-    return Applied(job_id=job_id, action="updated", version=changed.version, differences=differing)
+    return Applied(job_id=job_id, action=action, version=changed.version, differences=differing)
 
 
 def _named(request: Apply) -> str | None:

@@ -43,6 +43,8 @@ class CreateJob(Issued, frozen=True, kw_only=True):
 
 class UpdateJob(Issued, frozen=True, kw_only=True):
     spec: JobSpec
+    revive: bool = False
+    """A job that was cancelled is scheduled again."""
 
 
 class PauseJob(Issued, frozen=True, kw_only=True):
@@ -80,15 +82,17 @@ def decide(job: Job | None, command: JobCommand, now: Instant) -> tuple[JobEvent
         return (created,)
     if job is None:
         raise Refused("there is no such job")
-    if job.status == "CANCELLED" and not isinstance(command, CancelJob):
+    cancelled = job.status == "CANCELLED"
+    revived = cancelled and isinstance(command, UpdateJob) and command.revive
+    if cancelled and not revived and not isinstance(command, CancelJob):
         raise Refused(f"job {job.job_id} is cancelled")
     at = max(now, job.updated_at)
     match command:
         case UpdateJob():
-            if command.spec == job.spec:
+            if command.spec == job.spec and not revived:
                 return ()
-            spec = command.spec
-            return (_event(JobUpdated, job, command, at, spec=spec, note=job.note, paused_at=job.paused_at),)
+            spec, note = command.spec, "" if revived else job.note
+            return (_event(JobUpdated, job, command, at, spec=spec, note=note, paused_at=job.paused_at),)
         case PauseJob():
             return () if job.status == "PAUSED" else (_event(JobPaused, job, command, at, note=command.note),)
         case ResumeJob():
@@ -97,7 +101,7 @@ def decide(job: Job | None, command: JobCommand, now: Instant) -> tuple[JobEvent
             since = job.paused_at if command.missed else None
             return (_event(JobResumed, job, command, at, missed_since=since),)
         case CancelJob():
-            if job.status == "CANCELLED":
+            if cancelled:
                 return ()
             return (_event(JobCancelled, job, command, at, note=command.note),)
         case _:
