@@ -38,7 +38,7 @@ from waterclock.proto.events import (
     RunStarted,
 )
 from waterclock.proto.names import job_of
-from waterclock.proto.spec import JobSpec
+from waterclock.proto.spec import JobSpec, Workflow
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest
 
 CRASH_LIMIT = 5
@@ -60,7 +60,7 @@ class Owner:
         self.state = state
         self._ledger = Ledger(state)
         self._wheel: Wheel[Scheduled | Run] = Wheel(now)
-        taking = Taking(self._ledger)
+        self._taking = taking = Taking(self._ledger)
         self.schedules = Schedules(partition, self._ledger, self._wheel, taking)
         self._backfills = Backfills(self._ledger)
         self._waves = Waves(self._ledger, self._emit)
@@ -366,10 +366,20 @@ class Owner:
         """Give a run that waits what it waits for, or a timer."""
         if run.cancelling and run.status in ("WAITING", "RETRYING"):
             self._cancel(run, "cancel requested", now, recorded=True)
-        elif run.waits == "decision" or (run.waits == "timer" and run.due <= now):
+        elif run.waits == "decision":
+            if self._has_turn(run, now):
+                self._ledger.queue_again(run, now)
+        elif run.waits == "timer" and run.due <= now:
             self._ledger.queue_again(run, now)
         elif run.waits == "timer":
             self._wheel.add(run.due, run)
+
+    def _has_turn(self, run: Run, now: Instant) -> bool:
+        """Whether a run that somebody asked for may begin: a wave only when its workflow's others have ended."""
+        known = self._ledger.definition(run)
+        if known is None or run.parent is not None or not isinstance(known.spec.task, Workflow):
+            return True
+        return self._taking.take_turn(run, known.spec, now)
 
     def _stop(self, executor_id: str | None, run_id: str, reason: str) -> None:
         self._ledger.open.stops.append((executor_id, StopRequest(run_id=run_id, reason=reason)))
