@@ -167,6 +167,9 @@ class PreviewRequest(ScheduleFields, kw_only=True, forbid_unknown_fields=True, o
     start: Time | Unsaid = field(default=UNSET, name="from")
     """The first instant that may fire; now if not said."""
     n: Annotated[int, Meta(ge=1, le=1_000)] = 10
+    overlap: Overlap | Unsaid = UNSET
+    catch_up: CatchUpPolicy | CatchUpRequest | Unsaid = UNSET
+    """What becomes of a fire moves none: these are taken so that a job's fields can be shown as they are."""
 
 
 class JobRequest(ScheduleFields, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -1,11 +1,15 @@
 """When things fire, before and after saving."""
 
+from contextlib import suppress
+
 from msgspec import UNSET
 
 from waterclock.api import definitions
 from waterclock.api.application import Application
 from waterclock.api.caller import Caller
 from waterclock.api.methods.jobs import find
+from waterclock.api.readmodels import jobs, runs
+from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.schedule.preview import preview as fires_of
@@ -23,7 +27,21 @@ async def next_fires(app: Application, request: NextQuery, caller: Caller) -> Fi
     if job.status != "SCHEDULED":
         return Fires(fires=[])
     start = now_us() if request.start is None else instant_of(request.start)
-    return _fires(job.spec.schedule, job.spec.name, start, request.n)
+    limit = job.spec.schedule.max_fires
+    n = request.n if limit is None else min(request.n, await _left(app, job.job_id, limit, caller))
+    return _fires(job.spec.schedule, job.spec.name, start, n) if n else Fires(fires=[])
+
+
+async def _left(app: Application, job_id: str, limit: int, caller: Caller) -> int:
+    """How many fires a job may still take, as far as the read models know."""
+    with suppress(ReadModelsAway):
+        await app.freshness.of_runs(app.partition_of(job_id))
+        row = await jobs.one(app.pool, caller.namespace, job_id)
+        if row is not None and row.status == "COMPLETED":
+            return 0
+        # One is to come as long as it has not ended: a limit that was set later does not count what ran before.
+        return max(1, limit - await runs.taken(app.pool, job_id))
+    return limit
 
 
 @handles(methods.SCHEDULES_PREVIEW)
