@@ -101,6 +101,14 @@ def test_what_is_next_counts_the_fires_that_were_taken(waterclock: Program) -> N
     assert left == sorted(left, reverse=True)
 
 
+def test_a_call_reaches_a_server_on_this_machine(waterclock: Program) -> None:
+    """`up` runs everything here, commands included: the contract's `http` needs no setting to try it."""
+    url = waterclock.connection["http"] + "/healthz"
+    created = waterclock.post("/v1/jobs", {"name": "call", "http": {"method": "GET", "url": url}})
+    run = waterclock.run_of(created["job_id"])
+    assert (run["status"], run["output"]["status"]) == ("SUCCESS", "ok"), run
+
+
 def test_dead_letters_are_redriven(waterclock: Program) -> None:
     created = waterclock.post("/v1/jobs", {"name": "dead", "command": "exit 1"})
     run = waterclock.run_of(created["job_id"])
