@@ -23,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 def write(http: AnyRequest, rest: Rest, answer: Any) -> Response[Any]:
     status = rest.status if getattr(answer, "created", True) else 200
     headers = {}
-    named = {name: getattr(answer, name) for name in _named_in(rest.location or "")}
+    named = {name: getattr(answer, name) for name in _named_in(rest.location)}
     if rest.location and None not in named.values():  # a dry run makes nothing that could be found
         quoted = {name: quote(str(value), safe="~@:") for name, value in named.items()}
         headers["Location"] = rest.location.format_map(quoted)

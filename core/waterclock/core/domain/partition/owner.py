@@ -376,8 +376,10 @@ class Owner:
 
     def _has_turn(self, run: Run, now: Instant) -> bool:
         """Whether a run that somebody asked for may begin: a wave only when its workflow's others have ended."""
+        if run.trigger != "now" or run.parent is not None:
+            return True
         known = self._ledger.definition(run)
-        if known is None or run.parent is not None or not isinstance(known.spec.task, Workflow):
+        if known is None or not isinstance(known.spec.task, Workflow):
             return True
         return self._taking.take_turn(run, known.spec, now)
 
