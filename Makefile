@@ -31,9 +31,9 @@ test: $(VENV)/.installed-dev ## every test, about 10 minutes: ARGS="tests/unit -
 ifdef ARGS
 	@exec $(BIN)/python -m pytest $(ARGS)
 else
-	@mkdir -p .cache; nice $(BIN)/python -m pytest $(PURE) >.cache/pure-tests.log 2>&1 & pure=$$!; \
+	@mkdir -p .cache; nice $(BIN)/python -m pytest -o cache_dir=.cache/pure-tests $(PURE) >.cache/pure-tests.log 2>&1 & pure=$$!; \
 	$(BIN)/python -m pytest $(PURE:%=--ignore=%); served=$$?; \
-	wait $$pure; thought=$$?; cat .cache/pure-tests.log; exit $$((served || thought))
+	wait $$pure; thought=$$?; echo $$thought >.cache/pure-tests.exit; cat .cache/pure-tests.log; exit $$((served || thought))
 endif
 
 .PHONY: check

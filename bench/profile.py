@@ -1,9 +1,11 @@
-"""What each component spends its time on: `python -m bench.profile [JOBS]` under a load of bulk submits.
+"""What each component spends its time on: `python -m bench.profile [JOBS] [--flames]` under a load of bulk submits.
 
 py-spy samples scheduler, executor, projector and api from outside. For each it prints the functions that are on the
 stack most often, with the share of the component's busy samples they were in (inclusive) and were the top of (own).
+With `--flames` it draws them instead, into docs/benchmarks/flames.
 """
 
+import argparse
 import asyncio
 import collections
 import signal
@@ -12,36 +14,45 @@ import tempfile
 from pathlib import Path
 
 from bench import jobs
-from bench.household import Household, household
+from bench.household import ROOT, Household, household
 
 _COMPONENTS = ("scheduler", "executor", "projector", "api")
+_FLAMES = ROOT / "docs" / "benchmarks" / "flames"
 _RATE = 200
 _SHOWN = 22
 _EVERYWHERE = 0.97
 """A function on so many of the stacks is the way in, and tells nothing."""
 
 
-async def profile(count: int) -> None:
+async def profile(count: int, *, flames: bool) -> None:
     async with household() as house:
         await jobs.submit(house.clock, [jobs.immediate()] * 1_000)
         await house.history.until_succeeded(1_000, within=60)
         with tempfile.TemporaryDirectory() as directory:
-            files = {each: Path(directory) / each for each in _COMPONENTS}
-            sampling = [await _sample(house, each, file) for each, file in files.items()]
-            await jobs.submit(house.clock, [jobs.immediate()] * count)
-            await house.history.until_succeeded(1_000 + count, within=300)
-            for process in sampling:
-                process.send_signal(signal.SIGINT)
-                await process.wait()
-            for component, file in files.items():
-                _print(component, file)
+            drawn = ("flamegraph", _FLAMES, ".svg") if flames else ("raw", Path(directory), ".txt")
+            files = await _sampled(house, count, *drawn)
+            if not flames:
+                for component, file in files.items():
+                    _print(component, file)
 
 
-async def _sample(house: Household, component: str, file: Path) -> asyncio.subprocess.Process:
+async def _sampled(house: Household, count: int, form: str, directory: Path, ending: str) -> dict[str, Path]:
+    """A file for each component, of the time it took to do so many jobs."""
+    files = {each: directory / f"{each}{ending}" for each in _COMPONENTS}
+    sampling = [await _sample(house, each, form, file) for each, file in files.items()]
+    await jobs.submit(house.clock, [jobs.immediate()] * count)
+    await house.history.until_succeeded(1_000 + count, within=300)
+    for process in sampling:
+        process.send_signal(signal.SIGINT)
+        await process.wait()
+    return files
+
+
+async def _sample(house: Household, component: str, form: str, file: Path) -> asyncio.subprocess.Process:
     pid = house.processes[component][0]
     return await asyncio.create_subprocess_exec(
         *(str(Path(sys.executable).parent / "py-spy"), "record", "--pid", str(pid), "--output", str(file)),
-        *("--format", "raw", "--rate", str(_RATE), "--duration", "600", "--nonblocking"),
+        *("--format", form, "--rate", str(_RATE), "--duration", "600", "--nonblocking"),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
@@ -76,4 +87,9 @@ def _short(frame: str) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(profile(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000))
+    parser = argparse.ArgumentParser(prog="python -m bench.profile")
+    parser.add_argument("jobs", type=int, nargs="?", default=20_000)
+    parser.add_argument("--flames", action="store_true")
+    given = parser.parse_args()
+    _FLAMES.mkdir(exist_ok=True)
+    asyncio.run(profile(given.jobs, flames=given.flames))

@@ -71,6 +71,9 @@ class ClusterNode:
         except (OSError, http.client.HTTPException):
             return False
 
+    def failing(self) -> str | None:
+        return None
+
     def _config(self) -> dict[str, object]:
         return {
             "server_name": self.name,

@@ -27,7 +27,9 @@ def judge_dependencies(world: World) -> list[str]:
 
 def _judge_letters(world: World) -> list[str]:
     rows = Rows()
-    triggers: dict[str, str] = {}
+    queued: dict[str, RunQueued | RunOpened] = {}
+    past: dict[str, str] = {}
+    """The newest success of each job without times of its own."""
     waiting: dict[str, dict[str, int]] = {}
     owed: dict[tuple[str, str], set[str]] = {}
     told: dict[tuple[str, str], set[str]] = {}
@@ -42,17 +44,22 @@ def _judge_letters(world: World) -> list[str]:
                 if event.version >= listening.get(event.dependent, 0):
                     if event.waits:
                         listening[event.dependent] = event.version
+                        if event.known and event.run_id in past:
+                            owed.setdefault((event.run_id, event.dependent), set()).add(past[event.run_id])
                     else:
                         listening.pop(event.dependent, None)
             case DependencyCompleted():
                 told.setdefault((event.dependency, event.run_id), set()).add(event.of)
             case RunQueued() | RunOpened():
-                triggers[event.run_id] = event.trigger
+                queued[event.run_id] = event
             case _:
                 pass
         run = rows.runs[event.run_id]
-        counts = not part_path(event.run_id) and triggers.get(event.run_id) != "backfill"
+        begun = queued.get(event.run_id)
+        counts = not part_path(event.run_id) and (begun is None or begun.trigger != "backfill")
         if run.ended > ended_before and run.status == "SUCCESS" and counts:
+            if begun is not None and begun.once:
+                past[job_of(event.run_id)] = event.run_id
             for dependent in waiting.get(job_of(event.run_id), ()):
                 owed.setdefault((job_of(event.run_id), dependent), set()).add(event.run_id)
     return [

@@ -11,8 +11,9 @@ import msgspec
 
 from waterclock.core.domain.partition.decided import Pass
 from waterclock.core.domain.partition.index import HORIZON, MINUTE, IndexEntry, decode_entry
-from waterclock.core.domain.partition.owner import Diverged, Owner
+from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
+from waterclock.core.domain.partition.unread import Diverged
 from waterclock.proto.events import Frame, JobCreated, JobEvent, RunEvent, RunQueued
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import ClaimRequest, StopRequest

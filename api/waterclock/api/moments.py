@@ -12,7 +12,7 @@ async def sequence_before(connection: Connection, stream: str, subject: str, mom
     Found by halving, since messages are stored in the order of time.
     """
     state = await stream_state(connection, stream)
-    low, high = state.first_seq - 1, state.last_seq
+    low, high = max(0, state.first_seq - 1), state.last_seq
     while low < high:
         middle = (low + high) // 2
         found = await next_message(connection, stream, subject, middle)

@@ -129,5 +129,7 @@ class _Endpoint:
             await request.respond_error(
                 str(problem.status), reason.encode("ascii", "replace").decode(), _encode(problem)
             )
+            if self.method.streaming:
+                await request.respond(b"")
         except (NatsError, ValueError) as error:
             log.warning("refusal not sent", extra={"method": self.method.name, "error": str(error)})

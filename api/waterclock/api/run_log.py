@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
@@ -85,8 +85,7 @@ async def and_events(app: Application, run_id: str, after: int, news: News) -> A
             yield
         finally:
             reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await reading
+            await asyncio.gather(reading, return_exceptions=True)
 
 
 class Tape:

@@ -9,7 +9,7 @@ import hashlib
 import logging
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import msgspec
 from msgspec import Struct
@@ -61,8 +61,7 @@ class Tokens:
                 yield
             finally:
                 following.cancel()
-                with suppress(asyncio.CancelledError):
-                    await following
+                await asyncio.gather(following, return_exceptions=True)
 
     def grant_of(self, token: str) -> Grant | None:
         """What a token allows; None if nobody knows it, or it has expired."""

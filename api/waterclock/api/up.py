@@ -6,6 +6,7 @@ import os
 import secrets
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -41,7 +42,7 @@ async def up(settings: Settings, *, demo: bool) -> int:
     """Run until SIGINT or SIGTERM. Returns the exit code."""
     logs.setup("up", level=settings.log_level, format=settings.log_format)
     try:
-        data = private_directory(settings.data.absolute())
+        data = _directory(settings.data)
         with locked(data) as lock:
             return await _Household(settings, data, lock).run(demo=demo)
     except (DataInUse, SettingsError) as error:
@@ -53,6 +54,15 @@ async def up(settings: Settings, *, demo: bool) -> int:
     except (ServerFailed, LogError, OSError) as error:
         print(f"waterclock up: {error}", file=sys.stderr)
         return 1
+
+
+def _directory(data: Path) -> Path:
+    try:
+        directory = private_directory(data.absolute())
+        with tempfile.TemporaryFile(dir=directory):
+            return directory
+    except OSError as error:
+        raise SettingsError("data", "a directory to write to", data, error.strerror or str(error)) from error
 
 
 class _Household:
@@ -90,7 +100,7 @@ class _Household:
         if first:
             self._show_token(connection.token)
         await asyncio.gather(supervisor.start(self._services()), supervisor.start([self._api()]))
-        print(f"ready: {connection.http}", flush=True)
+        print(f"ready: {connection.http}\n", end="", flush=True)  # one write: the services print here too
         if demo:
             await submit_demo(connection)
 

@@ -65,6 +65,11 @@ class Context:
         return self._attempt.fencing_token
 
     @property
+    def payload(self) -> Any:
+        """The job's, as the handler's second argument has it."""
+        return self._attempt.item.spec.payload
+
+    @property
     def index(self) -> int | None:
         """Which member of a fan-out this is."""
         return self._attempt.item.index

@@ -35,12 +35,11 @@ def environment(
     env["WATERCLOCK_ATTEMPT"] = str(item.attempt)
     env["WATERCLOCK_SCHEDULED_TIME"] = scheduled_text(item.scheduled)
     env["WATERCLOCK_IDEMPOTENCY_KEY"] = item.run_id
-    if attempt.fencing_token is not None:
-        env["WATERCLOCK_FENCING_TOKEN"] = str(attempt.fencing_token)
+    # These two are there, empty, also where there is nothing to say: a script under `set -u` may name them.
+    env["WATERCLOCK_FENCING_TOKEN"] = "" if attempt.fencing_token is None else str(attempt.fencing_token)
+    env["WATERCLOCK_PAYLOAD"] = payload.decode() if len(payload) <= _LONGEST_VALUE else ""
     if item.index is not None:
         env["WATERCLOCK_INDEX"] = str(item.index)
-    if payload and len(payload) <= _LONGEST_VALUE:
-        env["WATERCLOCK_PAYLOAD"] = payload.decode()
     return env
 
 

@@ -110,6 +110,8 @@ class RunQueued(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Another node reads this one's output."""
     item: Any = None
     """A member's item, where it is read from a file: a retry need not read the file again."""
+    once: bool = False
+    """Its job has no times of its own, so this may be its only run: who comes to wait for it later counts it too."""
 
 
 class RunWaiting(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="waiting"):
@@ -318,6 +320,7 @@ class RunOpened(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     total: int | None = None
     """Members of a fan-out; None until they are counted."""
     output_kept: bool = False
+    once: bool = False
 
 
 class RunProgressed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="progressed"):
@@ -418,6 +421,8 @@ class DependentChanged(
     version: int
     """Of the dependent's definition: what an older one says is void."""
     waits: bool = True
+    known: bool = False
+    """The dependent's owner has read that definition: only then does it hear what it is told in answer."""
 
 
 class DependencyCompleted(

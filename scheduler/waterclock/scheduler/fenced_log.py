@@ -17,28 +17,28 @@ class LeaseLost(Exception):
 
 class FencedLog:
     def __init__(self, publisher: Publisher, partition: int, lease: Lease, writer: str) -> None:
+        self.writer = writer
+        self.last = 0
+        """The sequence of the last frame that was appended here."""
         self._publisher = publisher
         self._partition = partition
         self._lease = lease
-        self._writer = writer
 
-    async def append(self, events: list[RunEvent], cursor: Cursor) -> int:
-        """One frame, or several in atomic batches; answers the last one's sequence.
+    async def append(self, events: list[RunEvent], cursor: Cursor) -> None:
+        """One frame, or several in atomic batches.
 
         The cursor is on the last frame: what stands before it is decided again after a crash, and found to be there.
         """
         chunks = [events[start : start + _FRAME_EVENTS] for start in range(0, len(events), _FRAME_EVENTS)]
         frames = [
-            Frame(writer=self._writer, events=tuple(chunk), cursor=cursor if number == len(chunks) else None)
+            Frame(writer=self.writer, events=tuple(chunk), cursor=cursor if number == len(chunks) else None)
             for number, chunk in enumerate(chunks, 1)
         ]
-        sequence = 0
         try:
             for start in range(0, len(frames), _BATCH_FRAMES):
-                sequence = await self._publish(frames[start : start + _BATCH_FRAMES])
+                self.last = await self._publish(frames[start : start + _BATCH_FRAMES])
         except Conflict as error:
             raise LeaseLost(f"partition {self._partition} has another owner: {error}") from error
-        return sequence
 
     async def _publish(self, frames: list[Frame]) -> int:
         subject = names.runs_subject(self._partition)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from waterclock.core.domain.partition.owner import Diverged
+from waterclock.core.domain.partition.unread import Diverged
 from waterclock.core.domain.rendezvous import assigned
 from waterclock.core.jetstream.errors import Conflict, LogError, LogUnavailable
 from waterclock.core.jetstream.lease import Lease

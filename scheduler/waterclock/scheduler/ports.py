@@ -8,6 +8,7 @@ from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.clock import Clock
 from waterclock.core.store.store import Store
+from waterclock.proto.spec import JobSpec
 from waterclock.scheduler.tally import Tally
 
 
@@ -22,3 +23,8 @@ class Ports(Struct, frozen=True, kw_only=True):
     instance: str
     tally: Tally = field(default_factory=Tally)
     partitions: int
+
+    async def spec_at(self, job_id: str, version: int) -> JobSpec | None:
+        """A definition as it was at a version; None when the log no longer holds it."""
+        found = await self.definitions.at(job_id, version)
+        return None if found is None else found.job.spec

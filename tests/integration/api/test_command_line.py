@@ -186,6 +186,9 @@ async def test_what_is_not_there_exits_3(shell: Shell) -> None:
         ("run", "x@y"),
         ("logs", "x@y"),
         ("pause", "nobody"),
+        ("dead", "--job", "nobody"),
+        ("redrive", "--job", "nobody"),
+        ("redrive", "x@y"),
     ):
         ended = await shell(*arguments)
         assert ended.code == 3, ended
@@ -213,6 +216,11 @@ async def test_ids_may_be_shortened_if_one_is_meant(shell: Shell) -> None:
     named = await shell("submit", "only one has this name", "--cron", "@yearly", "--", "true")
     assert (await shell("job", "only one has this name", "--json")).json["job_id"] == named.out.strip()
     assert (await shell("pause", "shorten-t", "--note", "why not")).out.startswith("shorten-two paused")
+    await shell("submit", "x", "--id", "lengthened", "--after", "shorten-o", "--", "true")
+    assert (await shell("job", "lengthened", "--json")).json["dependencies"] == ["shorten-one"]
+    unclear = await shell("submit", "x", "--after", "shorten-", "--", "true")
+    assert unclear.code == 2
+    assert "dependencies: shorten- is short for several jobs" in unclear.err
 
 
 async def test_a_job_is_managed(shell: Shell) -> None:
@@ -246,6 +254,16 @@ async def test_dead_letters_are_tried_again(shell: Shell) -> None:
     assert (await shell("redrive")).code == 2
 
 
+async def test_dead_letters_are_found_by_the_beginning_of_an_id(shell: Shell) -> None:
+    runs = [
+        (await shell("submit", "x", "--id", name, "--wait", "--json", "--", "false")).json["run_id"]
+        for name in ("dead-first", "dead-second")
+    ]
+    assert runs[0] in (await shell("dead", "--job", "dead-f")).out
+    assert (await shell("redrive", "--job", "dead-f", "--json")).json["run_ids"] == runs[:1]
+    assert (await shell("redrive", runs[1][:-1], "--json")).json["run_ids"] == runs[1:]
+
+
 async def test_a_log_is_followed(shell: Shell) -> None:
     created = (await shell("submit", "slow", "--json", "--shell", "echo one; sleep 0.5; echo two")).json
     deadline = time.monotonic() + 10
@@ -266,6 +284,15 @@ async def test_the_future_is_shown(shell: Shell) -> None:
     )
     assert "2026-03-29T01:00:00Z" in night.out
     assert "dst_gap" in night.out
+    elsewhere = await shell("next", "daily", "--tz", "Asia/Tokyo", "-n", "1", "--json")
+    assert elsewhere.json["fires"][0]["time"] == fires[0]["time"]
+    assert elsewhere.json["fires"][0]["local"].endswith("+09:00")
+    assert (await shell("next", "daily", "--tz", "Asia/Nowhere")).code == 2
+
+
+async def test_what_has_run_for_the_last_time_has_no_future(shell: Shell) -> None:
+    await shell("submit", "past", "--id", "past", "--wait", "--", "true")
+    assert (await shell("next", "past", "--json")).json == {"fires": []}
 
 
 async def test_files_are_applied_and_pruned(shell: Shell) -> None:
@@ -294,6 +321,23 @@ async def test_files_are_applied_and_pruned(shell: Shell) -> None:
     assert partly.code == 2
     assert "item 1: schedule" in partly.err
     assert (await shell("job", "declared-d")).code == 0
+    file.write_text("{command: 'true', cron: '@daily'}")
+    assert "needs an id or a name" in (await shell("apply", "-f", str(file))).err
+
+
+async def test_what_is_declared_by_name_is_found_again(shell: Shell) -> None:
+    jobs, flow = shell.data / "named.yaml", shell.data / "named.json"
+    jobs.write_text(
+        "- {name: after-cleanup, command: 'true', dependencies: [daily_data_cleanup]}\n"
+        "- {name: Daily Data Cleanup, cron: '0 0 * * *', command: 'true'}\n"
+    )
+    flow.write_text('{"name": "named-flow", "nodes": [{"id": "a", "command": "true"}]}')
+    first = await shell("apply", "-f", str(jobs), str(flow), "--json")
+    assert first.code == 0, first.err
+    actions = {one["job_id"]: one["action"] for one in first.json["applied"]}
+    assert actions == dict.fromkeys(("daily_data_cleanup", "after-cleanup", "named-flow"), "created")
+    again = await shell("apply", "-f", str(jobs), "-f", str(flow), "--json")
+    assert {one["action"] for one in again.json["applied"]} == {"unchanged"}
 
 
 async def test_a_crontab_is_imported(shell: Shell) -> None:
@@ -353,6 +397,8 @@ async def test_the_fleet_is_shown(shell: Shell) -> None:
         assert json.loads((await shell(command, "--json")).out)["items"]
     screen = await shell("top", "--once")
     assert (screen.code, "executors" in screen.out) == (0, True), screen.err
+    piped = await shell("top")
+    assert (piped.code, "executors" in piped.out) == (0, True), piped.err
     status = await shell("status")
     assert len(status.out.splitlines()) == 5
 

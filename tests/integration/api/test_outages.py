@@ -78,6 +78,21 @@ async def test_a_run_the_projector_has_not_seen_is_shown_from_the_log(alone: Ser
     assert (await alone.http.get(f"/v1/runs/{created.job_id}@now-unknown")).status_code == 404
 
 
+async def test_a_postgres_that_hangs_does_not_hold_up_what_the_log_knows(alone: Served) -> None:
+    database = await connect(alone.settings.database_url or "", name="test", schema=SCHEMA)
+    try:
+        await migrate(database, SCHEMA)
+        created = await alone.client.jobs.create(name="x", command="true", cron="@yearly")
+        async with database.transaction():
+            await database.execute(f"LOCK TABLE {SCHEMA}.jobs, {SCHEMA}.projection_state")
+            for path in ("", "/status"):
+                async with asyncio.timeout(6):
+                    answer = await alone.http.get(f"/v1/jobs/{created.job_id}{path}")
+                assert (answer.status_code, answer.json()["status"]) == (200, "SCHEDULED")
+    finally:
+        await database.close()
+
+
 async def _accepted(served: Served, body: dict[str, str]) -> str:
     async with asyncio.timeout(20):
         while True:

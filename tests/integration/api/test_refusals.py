@@ -157,6 +157,15 @@ async def test_over_nats_a_refusal_has_its_code_and_its_document(house: Served) 
         assert reply.headers["Nats-Service-Error-Code"] in ("400", "422")
 
 
+async def test_over_nats_a_refused_stream_ends_like_any_other(house: Served) -> None:
+    inbox = house.nats.nc.new_inbox()
+    replies = await house.nats.nc.subscribe(inbox)
+    await house.nats.nc.publish("waterclock.v1.runs.log", b'{"run_id": "nobody@now"}', reply=inbox)
+    refusal, end = await replies.next_msg(timeout=5), await replies.next_msg(timeout=5)
+    assert (refusal.headers or {})["Nats-Service-Error-Code"] == "404"
+    assert (end.headers, end.data) == (None, b"")
+
+
 async def test_over_nats_a_wrong_token_is_refused(house: Served) -> None:
     async with Client.connect(house.settings.nats_url, token="a-wrong-token-of-some-length") as stranger:
         with pytest.raises(Unauthenticated):

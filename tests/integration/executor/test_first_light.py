@@ -24,7 +24,7 @@ async def double(context: Context, payload: Any) -> Any:
 
 @worker.handler("blocking")
 def blocking(context: Context, payload: Any) -> Any:
-    return {"attempt": context.attempt, "key": context.idempotency_key}
+    return {"attempt": context.attempt, "key": context.idempotency_key, "payload": context.payload}
 
 
 @worker.handler("broken")
@@ -77,8 +77,9 @@ async def test_a_handler_gets_the_payload_and_gives_the_output(owner: Owner, sho
 
 
 async def test_a_blocking_handler_runs_beside_the_loop(owner: Owner, shop: Shop) -> None:
-    item = await owner.submit(Handler(handler="blocking"))
-    assert (await owner.end_of(item, RunSucceeded)).output == {"attempt": 1, "key": item.run_id}
+    item = await owner.submit(Handler(handler="blocking"), payload=["a"])
+    told = {"attempt": 1, "key": item.run_id, "payload": ["a"]}
+    assert (await owner.end_of(item, RunSucceeded)).output == told
 
 
 async def test_an_exception_is_a_failure_with_its_traceback(owner: Owner, shop: Shop) -> None:

@@ -34,6 +34,7 @@ async def test_the_environment_is_scrubbed_and_says_who_it_is(owner: Owner, shop
     env = (await owner.end_of(item, RunSucceeded)).output
     assert {name: value for name, value in env.items() if name.startswith("WATERCLOCK_")} == {
         "WATERCLOCK_ATTEMPT": "2",
+        "WATERCLOCK_FENCING_TOKEN": "",
         "WATERCLOCK_IDEMPOTENCY_KEY": item.run_id,
         "WATERCLOCK_INDEX": "7",
         "WATERCLOCK_JOB_ID": item.job_id,
@@ -55,7 +56,7 @@ async def test_the_payload_is_on_stdin_however_large(owner: Owner, shop: Shop) -
 
 
 async def test_without_a_payload_stdin_is_empty(owner: Owner, shop: Shop) -> None:
-    item = await owner.submit(Shell(command="cat; echo '\"no input\"'"))
+    item = await owner.submit(Shell(command='set -u; cat; echo "\\"no input$WATERCLOCK_PAYLOAD\\""'))
     assert (await owner.end_of(item, RunSucceeded)).output == "no input"
 
 

@@ -70,6 +70,21 @@ async def test_a_message_is_there_as_soon_as_it_is_stored(
             assert int(delivery.data) == number
 
 
+async def test_who_is_cancelled_while_it_closes_one_is_cancelled(connection: Connection) -> None:
+    """Else a service that is told to stop at that moment would never hear of it, and go on for ever."""
+    read = asyncio.Event()
+
+    async def look() -> None:
+        async with Pull.ordered(connection, "RUNS", ["wc.runs.1"], after_sequence=0):
+            read.set()
+
+    looking = asyncio.create_task(look())
+    await read.wait()
+    looking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await looking
+
+
 async def test_idle_for_longer_than_a_request_lives(connection: Connection, publisher: Publisher) -> None:
     async with Pull.ordered(connection, "RUNS", ["wc.runs.1"], after_sequence=0) as pull:
         (name,) = await consumers_of(connection, "RUNS")

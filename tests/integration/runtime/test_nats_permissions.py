@@ -13,14 +13,15 @@ import pytest
 from servers.server import Server
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotAllowed
-from waterclock.core.jetstream.permissions import ROLE, ROLES, table
+from waterclock.core.jetstream.permissions import ROLE, ROLES, server_config, table
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers, stream_configs
 from waterclock.core.jetstream.wire import WireClient
 from waterclock.core.runtime.embedded_nats import EmbeddedNats
 from waterclock.core.runtime.nats_credentials import ADMIN
 
-DOCS = Path(__file__).parents[3] / "docs" / "security.md"
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs" / "security.md"
 STREAMS = [config["name"] for config in stream_configs(Layout())]
 SERVED = ("scheduler", "executor", "projector", "api", "client")
 COMPONENTS = SERVED[:-1]
@@ -246,4 +247,10 @@ def test_users_of_an_older_version_are_gone_and_passwords_stay(tmp_path: Path) -
 def test_the_documentation_shows_what_is_enforced() -> None:
     assert table() in DOCS.read_text(), (
         "docs/security.md is stale: `python -m waterclock.core.jetstream.permissions`"
+    )
+
+
+def test_the_cluster_has_the_same_users() -> None:
+    assert (ROOT / "deploy" / "nats" / "users.conf").read_text() == f"{server_config()}\n", (
+        "deploy/nats/users.conf is stale: `python -m waterclock.core.jetstream.permissions --config`"
     )

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from waterclock.core.runtime.child import Child, ChildFailed
 from waterclock.core.runtime.connection_file import read_processes
 from waterclock.core.runtime.data_lock import DataInUse, locked
 from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.process import spawn
+from waterclock.core.runtime.process import Process, spawn
 from waterclock.core.runtime.program import Component, Launched, Server
 from waterclock.core.runtime.supervisor import Supervisor
 
@@ -157,6 +158,28 @@ async def test_an_embedded_server_is_a_child_like_the_others(tmp_path: Path) -> 
         await supervisor.start([Server(nats)])
         [pid] = read_processes(tmp_path)["nats"]
         os.kill(pid, signal.SIGKILL)
+        await until(lambda: read_processes(tmp_path)["nats"] not in ([], [pid]), what="a new nats-server")
+        await until(nats.ready, what="the new nats-server to take clients")
+
+
+class Freezing(EmbeddedNats):
+    frozen = False
+
+    def launch(self, *, inherit: Sequence[int] = ()) -> Process:
+        self.frozen = False
+        return super().launch(inherit=inherit)
+
+    def failing(self) -> str | None:
+        return "a stream cannot be written" if self.frozen else super().failing()
+
+
+async def test_a_server_that_lives_but_is_of_no_use_is_started_anew(tmp_path: Path) -> None:
+    nats = Freezing(tmp_path / "nats", log=tmp_path / "nats.log")
+    nats.prepare()
+    async with Supervisor(tmp_path, names=["nats"]) as supervisor:
+        await supervisor.start([Server(nats)])
+        [pid] = read_processes(tmp_path)["nats"]
+        nats.frozen = True
         await until(lambda: read_processes(tmp_path)["nats"] not in ([], [pid]), what="a new nats-server")
         await until(nats.ready, what="the new nats-server to take clients")
 

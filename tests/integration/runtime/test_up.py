@@ -99,6 +99,13 @@ async def test_a_worker_that_is_not_there_ends_it_with_2_and_a_line(tmp_path: Pa
     assert "Traceback" not in ended.stderr
 
 
+def test_data_that_cannot_be_written_end_it_with_2_and_a_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = subprocess.run([*UP, str(tmp_path / "file")], capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("waterclock up: data: expected a directory to write to, found ")
+
+
 async def _is_as_the_contract_says(running: Running) -> None:
     data, connection = running.data, _connection(running.data)
     assert set(connection) == {"http", "nats", "database", "token"}

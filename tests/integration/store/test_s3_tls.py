@@ -41,7 +41,7 @@ def endpoint(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 async def test_who_names_the_authority_is_served(endpoint: str, authority: Authority) -> None:
     async with S3Store.open("s3://kept", "artifacts", endpoint=endpoint, ca=authority.file) as store:
-        await store._client.create_bucket(Bucket="kept")
+        await store.ensure_bucket()
         assert await store.put("a", one_piece(b"content")) == 7
         assert b"".join([piece async for piece in store.get("a")]) == b"content"
 

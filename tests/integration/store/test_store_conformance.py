@@ -40,7 +40,7 @@ async def store(
         monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         prefix = sha256(request.node.nodeid.encode()).hexdigest()
         async with S3Store.open(f"s3://waterclock/{prefix}", "artifacts", endpoint=s3_endpoint) as s3:
-            await s3._client.create_bucket(Bucket="waterclock")
+            await s3.ensure_bucket()
             yield s3
     else:
         async with Connection.open(nats_url, name="store") as connection:

@@ -258,6 +258,14 @@ async def test_a_job_runs_when_all_it_waits_for_have_completed(home: Household) 
     assert (missing.status_code, "nobody" in missing.text) == (422, True)
 
 
+async def test_a_job_defined_after_what_it_waits_for_has_completed_runs(home: Household) -> None:
+    for job_id, dependencies in (("early", []), ("late", ["early"]), ("last", ["early", "late"])):
+        body = {"job_id": job_id, "name": job_id, "command": "true", "dependencies": dependencies}
+        assert (await home.http.post("/v1/jobs", json=body)).status_code == 201
+        [run] = await home.runs(job_id, 1)
+        assert run["status"] == "SUCCESS"
+
+
 async def test_of_two_edits_that_close_a_cycle_together_one_is_refused(home: Household) -> None:
     for round in range(5):
         one, other = f"left{round}", f"right{round}"

@@ -54,7 +54,7 @@ def test_compose_has_two_of_each_component_and_three_nats(compose: dict[str, Any
     services = compose["services"]
     assert set(services) == {
         *("nats-1", "nats-2", "nats-3", "postgres", "minio"),
-        *("scheduler", "executor", "projector", "api"),
+        *("setup", "scheduler", "executor", "projector", "api"),
     }
     for component in ("scheduler", "executor", "projector", "api"):
         assert services[component]["deploy"]["replicas"] == 2
@@ -90,6 +90,7 @@ def test_components_in_compose_accept_their_settings(compose: dict[str, Any]) ->
         assert settings.nats_url is not None
         assert settings.nats_url.count("nats://") == 3
         assert " " not in settings.nats_url
+        assert settings.store is not None
 
 
 def test_the_image_is_built_from_files_that_are_there() -> None:

@@ -66,7 +66,7 @@ def _refused(error: errors.Refused) -> Ending:
 def _other(error: BaseException) -> Ending:
     from typer import Abort
     from typer import Exit as TyperExit
-    from typer._click.exceptions import ClickException, UsageError
+    from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
 
     from waterclock.core.runtime.settings import SettingsError
 
@@ -77,6 +77,8 @@ def _other(error: BaseException) -> Ending:
             return Ending(error.exit_code)
         case Abort():
             return Ending(130)
+        case NoArgsIsHelpError():
+            return Ending(Exit.USAGE)
         case UsageError():
             path = error.ctx.command_path if error.ctx else "waterclock"
             return Ending(Exit.USAGE, f"{_line(error.format_message())} (see `{path} --help`)")

@@ -48,6 +48,7 @@ COMMANDS = {
     "partitions": "operate",
     "status": "operate",
     "top": "top",
+    "setup": "serve",
     "scheduler": "serve",
     "executor": "serve",
     "projector": "serve",

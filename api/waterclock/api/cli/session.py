@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from waterclock.api.cli.exits import Wrong
 from waterclock.api.client.blocking import BlockingWire
 from waterclock.api.client.finding import find
 from waterclock.api.errors import NotFound
@@ -30,6 +31,24 @@ def with_job(wire: BlockingWire, text: str, action: Callable[[str], T]) -> T:
 
 def with_run(wire: BlockingWire, text: str, action: Callable[[str], T]) -> T:
     return _with(wire, "run", text, action)
+
+
+def job_id_of(wire: BlockingWire, text: str) -> str:
+    """The whole id of a job that is named by it, or by its beginning."""
+    return with_job(wire, text, lambda id: wire.call(methods.JOBS_GET, queries.JobRef(job_id=id)).job_id)
+
+
+def run_id_of(wire: BlockingWire, text: str) -> str:
+    return with_run(wire, text, lambda id: wire.call(methods.RUNS_GET, queries.RunRef(run_id=id)).run_id)
+
+
+def with_dependencies(wire: BlockingWire, fields: dict[str, Any]) -> None:
+    """Turns what stands in `--after` into whole ids."""
+    try:
+        if "dependencies" in fields:
+            fields["dependencies"] = [job_id_of(wire, text) for text in fields["dependencies"]]
+    except NotFound as missing:
+        raise Wrong(f"dependencies: {missing}") from None
 
 
 def _with(wire: BlockingWire, kind: queries.Kind, text: str, action: Callable[[str], T]) -> T:

@@ -12,6 +12,7 @@ from waterclock.api.letters import NewJob
 from waterclock.api.methods import control
 from waterclock.api.namespaces import scoped
 from waterclock.api.registry import handles
+from waterclock.core.domain.definition.naming import id_of_name
 from waterclock.core.domain.definition.show import differences
 from waterclock.core.domain.job import UpdateJob
 from waterclock.core.jetstream.errors import Conflict as Taken
@@ -26,9 +27,9 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     body = msgspec.json.encode(request.definition)
     now = now_us()
     spec = definitions.define(body, now, app.settings, caller)
-    chosen = definitions.chosen_id(body)
+    chosen = definitions.chosen_id(body) or _named(request)
     if chosen is None:
-        raise Invalid.field("job_id", "a declared job needs an id, or it could not be found again")
+        raise Invalid.field("job_id", "a declared job needs an id or a name, or it could not be found again")
     job_id = scoped(spec.namespace, chosen)
     beside = {scoped(spec.namespace, other) for other in request.beside} if request.dry_run else set()
     await dependencies.check(app, job_id, spec, beside)
@@ -58,3 +59,8 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     command = UpdateJob(spec=spec, actor=caller.actor, cause=secrets.token_hex(8))
     changed = await control.change(app, job_id, caller, lambda _: command, stored.version)
     return Applied(job_id=job_id, action="updated", version=changed.version, differences=differing)
+
+
+def _named(request: Apply) -> str | None:
+    name = request.definition.get("name")
+    return id_of_name(name) if isinstance(name, str) else None

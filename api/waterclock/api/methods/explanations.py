@@ -17,8 +17,9 @@ from waterclock.api.methods import jobs, waves
 from waterclock.api.namespaces import namespace_of
 from waterclock.api.registry import handles, streams
 from waterclock.core.domain import why
-from waterclock.core.domain.instants import SECOND, instant_of
+from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
 from waterclock.core.domain.why import Recorded
+from waterclock.core.jetstream.definitions import Definition
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Audit, Change, Page, Why
@@ -62,8 +63,8 @@ async def why_run(app: Application, request: WhyQuery, caller: Caller) -> Why:
 async def why_job(app: Application, request: WhyQuery, caller: Caller) -> Why:
     if request.job_id is None:
         raise Invalid.field("job_id", "required")
-    await jobs.find(app, request.job_id, caller)
-    at = request.at or datetime.now(UTC)
+    definition = await jobs.find(app, request.job_id, caller)
+    at = request.at or _asked_about(definition)
     definitions = await job_events(app, request.job_id)
     moment, now = instant_of(at), now_us()
     jitter = max((event.spec.schedule.jitter_seconds for _, event in definitions), default=0)
@@ -81,6 +82,14 @@ async def why_job(app: Application, request: WhyQuery, caller: Caller) -> Why:
     decided = None if owned.cursor is None else instant_of(owned.cursor)
     found = why.of_moment(request.job_id, definitions, records, moment, now, decided)
     return showing.explanation(found)
+
+
+def _asked_about(definition: Definition) -> datetime:
+    """Which moment, where none is named: the only one of a job that runs once, when it has come; else now."""
+    now, schedule = datetime.now(UTC), definition.job.spec.schedule
+    if schedule.schedule_type == "IMMEDIATE":
+        return datetime_of(definition.job.created_at)
+    return now if schedule.schedule_time is None else min(now, schedule.schedule_time)
 
 
 @streams(methods.AUDIT_RUN)

@@ -1,7 +1,8 @@
 """The connection to the read models. They may be away at any time: an outage of listings, not of the service."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +12,10 @@ from waterclock.api.errors import Invalid
 
 CONNECT_SECONDS = 2.0
 QUERY_SECONDS = 10.0
+ROW_SECONDS = 2.0
+"""For one row by its key. Whoever asks can often do without it, and is not to wait for a server that hangs."""
+_SILENT_SECONDS = 1.0
+"""How long a server that let a row wait so long is not asked for another."""
 _AWAY = (
     OSError,
     TimeoutError,
@@ -36,6 +41,7 @@ class ReadModelsAway(Exception):
 class Pool:
     def __init__(self, pool: "asyncpg.Pool[asyncpg.Record] | None") -> None:
         self._pool = pool
+        self._silent_until = 0.0
 
     @classmethod
     @asynccontextmanager
@@ -49,7 +55,6 @@ class Pool:
             min_size=0,
             max_size=size,
             timeout=CONNECT_SECONDS,
-            command_timeout=QUERY_SECONDS,
             server_settings={
                 "application_name": "waterclock-api",
                 "plan_cache_mode": "force_custom_plan",  # half of every filter is usually absent
@@ -63,16 +68,30 @@ class Pool:
             pool.terminate()
 
     async def fetch(self, query: str, *arguments: Any) -> "list[asyncpg.Record]":
-        if self._pool is None:
-            raise ReadModelsAway("no database is configured (WATERCLOCK_DATABASE_URL)")
         try:
-            async with asyncio.timeout(CONNECT_SECONDS + QUERY_SECONDS), self._pool.acquire() as connection:
-                return await connection.fetch(query, *arguments)
-        except asyncpg.DataError as error:
-            raise Invalid.field("", f"no value for a query: {error}") from error
+            return await self._answer(query, arguments, QUERY_SECONDS)
         except _AWAY as error:
             raise ReadModelsAway(f"{type(error).__name__}: {error}") from error
 
     async def fetch_one(self, query: str, *arguments: Any) -> "asyncpg.Record | None":
-        rows = await self.fetch(query, *arguments)
+        if time.monotonic() < self._silent_until:
+            raise ReadModelsAway("they did not answer a moment ago")
+        try:
+            rows = await self._answer(query, arguments, ROW_SECONDS)
+        except _AWAY as error:
+            if isinstance(error, TimeoutError):
+                self._silent_until = time.monotonic() + _SILENT_SECONDS
+            raise ReadModelsAway(f"{type(error).__name__}: {error}") from error
         return rows[0] if rows else None
+
+    async def _answer(self, query: str, arguments: Sequence[Any], seconds: float) -> "list[asyncpg.Record]":
+        if self._pool is None:
+            raise ReadModelsAway("no database is configured (WATERCLOCK_DATABASE_URL)")
+        async with asyncio.timeout(CONNECT_SECONDS + seconds), self._pool.acquire() as connection:
+            try:
+                return await connection.fetch(query, *arguments, timeout=seconds)
+            except TimeoutError:
+                connection.terminate()  # to give it back would be to wait until it has cancelled the query
+                raise
+            except asyncpg.DataError as error:
+                raise Invalid.field("", f"no value for a query: {error}") from error

@@ -1,8 +1,11 @@
 """Who may say and hear what on NATS: one role for each kind of program, with the least it needs.
 
-The embedded server's configuration and the table in `docs/security.md` are both made from `ROLES`.
+Made from `ROLES`: the embedded server's configuration, the cluster's (`deploy/nats/users.conf`), and the table in
+`docs/security.md`.
 """
 
+import json
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -149,7 +152,7 @@ ROLES = (
         publishes=(f"{names.SERVICE_PREFIX}.>", "$SRV.>"),
         plain_inbox=True,
     ),
-    Role(name="admin", purpose="operators; `up`, to lay out the streams", everything=True),
+    Role(name="admin", purpose="operators; `up` and `setup`, to lay out the streams", everything=True),
 )
 
 ROLE: Mapping[str, Role] = {role.name: role for role in ROLES}
@@ -195,9 +198,14 @@ def _listed(items: Iterable[str]) -> str:
     return ", ".join(f"`{item}`" for item in items) or "–"
 
 
-if __name__ == "__main__":
-    import json
-    import sys
+def server_config() -> str:
+    """The same for a server of your own. Passwords come from its environment: `NATS_SCHEDULER_PASSWORD` and so on."""
+    variables = {name: f"$NATS_{name.upper()}_PASSWORD" for name in ROLE}
+    listed = json.dumps(users(variables), indent=2)
+    for variable in variables.values():
+        listed = listed.replace(f'"{variable}"', variable)
+    return f"# Made by `python -m waterclock.core.jetstream.permissions --config`.\nusers: {listed}"
 
-    asked_for_config = sys.argv[1:] == ["--config"]
-    print(json.dumps(users(dict.fromkeys(ROLE, "…")), indent=2) if asked_for_config else table())
+
+if __name__ == "__main__":
+    print(server_config() if sys.argv[1:] == ["--config"] else table())

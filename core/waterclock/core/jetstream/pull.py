@@ -149,10 +149,12 @@ class Pull:
             yield self
         finally:
             keeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await keeper
-            self._stop()
-            self._source.discard()
+            try:
+                # Not `await keeper`: a cancellation of whoever closes us would pass for the keeper's, and get lost.
+                await asyncio.gather(keeper, return_exceptions=True)
+            finally:
+                self._stop()
+                self._source.discard()
 
     async def _keep(self) -> None:
         try:

@@ -117,6 +117,9 @@ class Child:
         _log.info("child is ready", extra={"child": self.name, "child_pid": launched.process.pid})
         if not self._started.done():
             self._started.set_result(None)
+        reason = await launched.until_failing()
+        _log.error("child is of no use any more: killing it", extra={"child": self.name, "reason": reason})
+        launched.process.kill()
 
     def _given_up(self, exit_code: int | None) -> bool:
         if self._started.done():

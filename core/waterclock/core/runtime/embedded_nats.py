@@ -25,6 +25,9 @@ _MAX_PENDING = 256 * 1024 * 1024
 _MAX_CONSUMERS = 10_000
 _LOG_SIZE = 32 * 1024 * 1024
 _PROBE_TIMEOUT = 1.0
+_WRITE_ERROR = "write error"
+_ROOM = 64 * 1024 * 1024
+"""With less room on the disk a new start would meet the same error."""
 
 
 class _JetStreamConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +43,10 @@ class _Status(msgspec.Struct, frozen=True, kw_only=True):
 
     server_name: str
     jetstream: _JetStreamStatus = _JetStreamStatus()
+
+
+class _Health(msgspec.Struct, frozen=True, kw_only=True):
+    error: str = ""
 
 
 def nats_server_binary() -> str:
@@ -108,11 +115,23 @@ class EmbeddedNats:
             )
         return True
 
+    def failing(self) -> str | None:
+        """A stream that could not be written once stays frozen, also when the disk has room again."""
+        try:
+            error = msgspec.json.decode(self._get("/healthz"), type=_Health).error
+            room = shutil.disk_usage(self._directory).free
+        except (OSError, http.client.HTTPException, msgspec.MsgspecError):
+            return None
+        return error if _WRITE_ERROR in error and room >= _ROOM else None
+
     def _status(self) -> _Status:
+        return msgspec.json.decode(self._get("/varz"), type=_Status)
+
+    def _get(self, path: str) -> bytes:
         connection = http.client.HTTPConnection(LOOPBACK, self.monitor_port, timeout=_PROBE_TIMEOUT)
         try:
-            connection.request("GET", "/varz")
-            return msgspec.json.decode(connection.getresponse().read(), type=_Status)
+            connection.request("GET", path)
+            return connection.getresponse().read()
         finally:
             connection.close()
 

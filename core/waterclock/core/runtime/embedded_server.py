@@ -37,6 +37,9 @@ class EmbeddedServer(Protocol):
     def ready(self) -> bool:
         """Whether it takes clients now. Blocks briefly; raises ServerFailed if it must not be used."""
 
+    def failing(self) -> str | None:
+        """Why only a new start helps, if it is so. Blocks briefly."""
+
 
 def start_blocking(server: EmbeddedServer, *, timeout: float = 30.0) -> Process:
     """Launch and wait until clients are welcome."""

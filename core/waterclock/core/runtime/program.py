@@ -12,6 +12,7 @@ from waterclock.core.runtime.process import Process, spawn
 from waterclock.core.runtime.service import READY_FD
 
 _POLL = 0.02
+_WATCH = 1.0
 
 
 class Launched(Protocol):
@@ -22,6 +23,9 @@ class Launched(Protocol):
 
     async def until_ready(self) -> None:
         """Return when the process does its work, never if it dies before; raise if it must not be used."""
+
+    async def until_failing(self) -> str:
+        """Return why the process, once ready, is of no use any more though it lives; usually never."""
 
     def close(self) -> None:
         """Call when the process is gone."""
@@ -109,6 +113,10 @@ class _LaunchedComponent:
         if os.read(self._pipe, 1) == b"":
             await loop.create_future()
 
+    async def until_failing(self) -> str:
+        never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        return await never  # a component that cannot work ends
+
     def close(self) -> None:
         os.close(self._pipe)
 
@@ -121,6 +129,11 @@ class _LaunchedServer:
     async def until_ready(self) -> None:
         while not await asyncio.to_thread(self._server.ready):
             await asyncio.sleep(_POLL)
+
+    async def until_failing(self) -> str:
+        while (reason := await asyncio.to_thread(self._server.failing)) is None:
+            await asyncio.sleep(_WATCH)
+        return reason
 
     def close(self) -> None:
         pass

@@ -46,6 +46,15 @@ class S3Store:
         ) as client:
             yield cls(client, bucket, prefix)
 
+    async def ensure_bucket(self) -> None:
+        with _said(f"cannot make the bucket {self._bucket}"):
+            try:
+                await self._client.head_bucket(Bucket=self._bucket)
+            except ClientError as error:
+                if _code(error) not in _ABSENT:
+                    raise
+                await self._client.create_bucket(Bucket=self._bucket)
+
     async def put(self, name: str, content: AsyncIterator[bytes]) -> int:
         key = self._prefix + name
         parts = _parts(content)

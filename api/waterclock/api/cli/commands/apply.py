@@ -13,6 +13,7 @@ from waterclock.api.cli.session import connected
 from waterclock.api.cli.tables import table
 from waterclock.api.client.blocking import BlockingWire
 from waterclock.api.errors import Refused
+from waterclock.core.domain.definition.naming import id_of_name
 from waterclock.proto import methods
 from waterclock.proto.answers import Applied
 from waterclock.proto.queries import Apply, CancelJob, JobsQuery
@@ -27,11 +28,18 @@ Prune = Annotated[
 ]
 
 
+Files = Annotated[
+    list[Path],
+    typer.Option("-f", "--file", help="A file or a directory; may be repeated.", metavar="FILE"),
+]
+MoreFiles = Annotated[
+    list[Path] | None, typer.Argument(metavar="[FILE]…", help="More of them.", show_default=False)
+]
+
+
 def apply(
-    files: Annotated[
-        list[Path],
-        typer.Option("-f", "--file", help="A file or a directory; may be repeated.", metavar="FILE"),
-    ],
+    files: Files,
+    more: MoreFiles = None,
     prune: Prune = False,
     dry_run: DryRun = False,
     name: Set = "default",
@@ -41,8 +49,11 @@ def apply(
     """Create or update jobs and workflows declared in YAML or JSON. Applying again changes nothing.
 
     waterclock apply -f jobs.yaml --dry-run
+
+    waterclock apply -f *.yaml --prune
     """
-    return _apply(list(declared.read(files)), name, prune=prune, dry_run=dry_run, json=json, data=data)
+    declarations = list(declared.read([*files, *(more or ())]))
+    return _apply(declarations, name, prune=prune, dry_run=dry_run, json=json, data=data)
 
 
 import_ = typer.Typer(
@@ -142,7 +153,8 @@ def _in_order(declarations: list[tuple[str, dict[str, Any]]]) -> list[tuple[str,
 
 
 def _id(definition: dict[str, Any]) -> str:
-    return str(definition.get("job_id") or definition.get("workflow_id") or "")
+    chosen, name = definition.get("job_id") or definition.get("workflow_id"), definition.get("name")
+    return str(chosen or (isinstance(name, str) and id_of_name(name)) or "")
 
 
 def _prune(wire: BlockingWire, name: str, declared_ids: set[str], *, dry_run: bool) -> list[str]:

@@ -1,12 +1,14 @@
 """Commands that explain: next, why, audit."""
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from waterclock.api import decoding
 from waterclock.api.cli import words
-from waterclock.api.cli.exits import Failed
+from waterclock.api.cli.exits import Failed, Wrong
 from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.printing import print_json, progress
 from waterclock.api.cli.session import connected, with_job, with_run
@@ -23,7 +25,12 @@ def next(
         str, typer.Argument(metavar="JOB-or-EXPR", help="A job's id, or a schedule.", show_default=False)
     ],
     n: Annotated[int, typer.Option("-n", help="How many.", min=1, max=1000)] = 10,
-    tz: Annotated[str | None, typer.Option(help="IANA time zone of the expression.", metavar="Z")] = None,
+    tz: Annotated[
+        str | None,
+        typer.Option(
+            help="IANA time zone of the expression; of a job, the one to show its times in.", metavar="Z"
+        ),
+    ] = None,
     start: Annotated[
         str | None, typer.Option("--from", help="From this instant on; now if not said.", metavar="T")
     ] = None,
@@ -47,9 +54,9 @@ def next(
 
 def _fires(wire: BlockingWire, what: str, n: int, tz: str | None, start: str | None) -> Fires:
     when = {} if start is None else {"from": start}
-    if " " not in what and not what.startswith("@") and tz is None:
+    if " " not in what and not what.startswith("@"):
         try:
-            return with_job(
+            fires = with_job(
                 wire,
                 what,
                 lambda id: wire.call(
@@ -57,6 +64,7 @@ def _fires(wire: BlockingWire, what: str, n: int, tz: str | None, start: str | N
                     decoding.convert({"job_id": id, "n": n, **when}, queries.NextQuery, text=False),
                 ),
             )
+            return fires if tz is None else _seen_from(tz, fires)
         except NotFound:
             if not any(c in what for c in "*:"):
                 raise
@@ -65,12 +73,30 @@ def _fires(wire: BlockingWire, what: str, n: int, tz: str | None, start: str | N
     return wire.call(methods.SCHEDULES_PREVIEW, request)
 
 
+def _seen_from(tz: str, fires: Fires) -> Fires:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        place = ZoneInfo(tz)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise Wrong(f"--tz: there is no time zone {tz!r}; expected an IANA name: Europe/Paris") from None
+    moved = [
+        replace(fire, local=datetime.fromisoformat(fire.time).astimezone(place).isoformat())
+        for fire in fires.fires
+    ]
+    return Fires(fires=moved)
+
+
 def why(
     what: Annotated[
         str, typer.Argument(metavar="RUN-or-JOB", help="A run's id, or a job's.", show_default=False)
     ],
     at: Annotated[
-        str | None, typer.Option(help="Of a job: the moment to explain; now if not said.", metavar="T")
+        str | None,
+        typer.Option(
+            help="Of a job: the moment to explain; if not said, the one at which it ran once, or now.",
+            metavar="T",
+        ),
     ] = None,
     json: Json = False,
     data: Data = None,

@@ -12,7 +12,14 @@ from waterclock.api.cli.following import follow_run
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId, Watch
 from waterclock.api.cli.printing import note, print_json
-from waterclock.api.cli.session import connected, with_job, with_run
+from waterclock.api.cli.session import (
+    connected,
+    job_id_of,
+    run_id_of,
+    with_dependencies,
+    with_job,
+    with_run,
+)
 from waterclock.api.cli.tables import table
 from waterclock.api.cli.uploading import with_artifact
 from waterclock.api.cli.words import ago, stamp
@@ -89,6 +96,7 @@ def update(
         return wire.call(methods.JOBS_UPDATE, patch)
 
     with connected(data) as wire:
+        with_dependencies(wire, fields)
         with_artifact(wire, fields)
         changed = with_job(wire, job_id, edit)
     _changed(changed, "updated", json)
@@ -216,8 +224,9 @@ def dead(
     data: Data = None,
 ) -> None:
     """List runs out of attempts."""
-    query = queries.DeadLettersQuery(job_id=job_id, q=q, limit=limit, cursor=cursor)
     with connected(data) as wire:
+        job_id = job_id and job_id_of(wire, job_id)
+        query = queries.DeadLettersQuery(job_id=job_id, q=q, limit=limit, cursor=cursor)
         _DEAD.show(lambda: wire.call(methods.DEAD_LETTERS_LIST, query), json=json, watch=watch)
 
 
@@ -245,8 +254,10 @@ def redrive(
     """Try dead letters again: some by id, all of a job, all that match, or all."""
     done: list[str] = []
     with connected(data) as wire:
+        chosen = tuple(run_id_of(wire, run_id) for run_id in run_ids or ())
+        job_id = job_id and job_id_of(wire, job_id)
         while True:
-            request = queries.Redrive(run_ids=tuple(run_ids or ()), job_id=job_id, q=q, all=every)
+            request = queries.Redrive(run_ids=chosen, job_id=job_id, q=q, all=every)
             redriven = wire.call(methods.DEAD_LETTERS_REDRIVE, request)
             done += redriven.run_ids
             if not redriven.more or not redriven.run_ids:

@@ -60,6 +60,23 @@ def up(
     return uvloop.run(run_all(settings, demo=demo))
 
 
+def setup(data: Data = None, nats_url: NatsUrl = None) -> None:
+    """Lay out the streams, and the bucket if artifacts go to S3, on servers of your own; then start components there.
+
+    The one command for which NATS must allow everything: no component may make a stream. It may be repeated.
+    """
+    import uvloop
+
+    from waterclock.api.setup import setup as lay_out
+    from waterclock.core.runtime.connection_file import resolved
+    from waterclock.core.runtime.settings import load
+
+    settings = resolved(load({"data": data, "nats_url": nats_url}), "admin")
+    uvloop.run(lay_out(settings))
+    bucket = f", {settings.store}" if settings.store else ""
+    print(f"ready for components: {settings.partitions} partitions, {settings.replicas} replicas{bucket}")
+
+
 def scheduler(
     data: Data = None,
     nats_url: NatsUrl = None,

@@ -10,7 +10,7 @@ from waterclock.api.cli import definition as define
 from waterclock.api.cli.following import follow_to_end
 from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.printing import note, print_json
-from waterclock.api.cli.session import connected
+from waterclock.api.cli.session import connected, with_dependencies
 from waterclock.api.cli.uploading import with_artifact
 from waterclock.api.cli.words import ago, stamp
 from waterclock.proto import methods
@@ -86,6 +86,7 @@ def submit(
     if job_id is not None:
         fields["job_id"] = job_id
     with connected(data) as wire:
+        with_dependencies(wire, fields)
         with_artifact(wire, fields)
         request = decoding.convert(fields, JobRequest, text=False)
         accepted = wire.call(methods.JOBS_CREATE, request)

@@ -24,13 +24,13 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
     data: Data = None,
 ) -> None:
-    """Watch the system. Ctrl-C ends it."""
+    """Watch the system. Ctrl-C ends it. Where nobody watches, on a pipe, it looks once."""
     from rich.console import Console
     from rich.live import Live
 
     console = Console()
     with connected(data) as wire:
-        if once:
+        if once or not console.is_terminal:
             console.print(_screen(wire))
             return
         with Live(_screen(wire), console=console, screen=True, auto_refresh=False) as live:

@@ -3,14 +3,13 @@
 import secrets
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from waterclock.api.cli import words
-from waterclock.api.cli.commands.apply import DryRun, Prune, Set
+from waterclock.api.cli.commands.apply import DryRun, Files, MoreFiles, Prune, Set
 from waterclock.api.cli.commands.apply import apply as apply_files
 from waterclock.api.cli.exits import Exit, Wrong
 from waterclock.api.cli.graph import draw
@@ -33,7 +32,8 @@ Wait = Annotated[bool, typer.Option("--wait", help="Follow the wave; exit with i
 
 @workflow.command()
 def apply(
-    files: Annotated[list[Path], typer.Option("-f", "--file", help="A file or a directory.", metavar="FILE")],
+    files: Files,
+    more: MoreFiles = None,
     prune: Prune = False,
     dry_run: DryRun = False,
     name: Set = "default",
@@ -41,7 +41,7 @@ def apply(
     data: Data = None,
 ) -> int:
     """Create or update workflows declared in YAML or JSON."""
-    return apply_files(files, prune, dry_run, name, json, data)
+    return apply_files(files, more, prune, dry_run, name, json, data)
 
 
 @workflow.command("list")

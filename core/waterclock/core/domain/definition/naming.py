@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from waterclock.core.domain.definition.problems import Problems
 from waterclock.core.domain.definition.said import said
+from waterclock.proto.names import is_user_id
 from waterclock.proto.requests import JobRequest
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -39,6 +40,14 @@ def snake_case(name: str) -> str:
     """`Daily Data Cleanup` is served by the handler `daily_data_cleanup`."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "_", _HUMP.sub("_", plain).lower()).strip("_")
+
+
+def id_of_name(name: str) -> str | None:
+    """The id of what is declared under a name only; None if the name has nothing that an id could be made of."""
+    for chosen in (name, snake_case(name)):
+        if is_user_id(chosen):
+            return chosen
+    return None
 
 
 def _substitute(request: JobRequest) -> str | None:

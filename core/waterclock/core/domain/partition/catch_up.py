@@ -1,7 +1,7 @@
 """Which of the fires that came due are taken, and which are missed. The only place that decides it.
 
-A fire at most `GRACE` late is on time: a takeover or a restart drops nothing. Beyond that there was a downtime, and
-the job's policy applies. The number of events is bounded whatever the length of the downtime.
+While no fire is more than `GRACE` late all are on time: a takeover or a restart drops nothing. Beyond that there was a
+downtime, and the job's policy applies to all that came due in it. The number of events is bounded whatever its length.
 """
 
 from msgspec import Struct
@@ -11,6 +11,8 @@ from waterclock.proto.events import Instant
 from waterclock.proto.spec import CatchUp
 
 GRACE = 10_000_000
+_PUNCTUAL = 1_000_000
+"""At most so late is a fire that came due after the downtime and not in it."""
 LIMIT = 1000
 """How many fires one catch-up of `all` takes; what is older is missed."""
 COUNT_LIMIT = 10_000
@@ -45,7 +47,8 @@ def decide_catch_up(
     window = now - int(policy.window_seconds * _SECOND)
     match policy.policy:
         case "none":
-            taken = [fire.scheduled for fire in fires.between(on_time, until + 1)]
+            punctual = max(after + 1, now - _PUNCTUAL)
+            taken = [fire.scheduled for fire in fires.between(punctual, until + 1)]
             return _split(fires, first.scheduled, taken, until, "catch-up none: nobody decided it in time")
         case "latest":
             latest = fires.previous(until)

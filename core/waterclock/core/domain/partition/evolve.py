@@ -67,8 +67,11 @@ def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) ->
     state.waves.pop(run.run_id, None)
     state.expansions.pop(run.run_id, None)
     _count_failures(state, run, event)
-    if status == "SUCCESS" and run.job_id in state.post.dependents and run.counts:
-        post.announce(state.post, run.job_id, run.run_id, run.scheduled, event.at)
+    if status == "SUCCESS" and run.counts:
+        if run.once:
+            post.remember(state.post, run.job_id, run.run_id, run.scheduled)
+        if run.job_id in state.post.dependents:
+            post.announce(state.post, run.job_id, run.run_id, run.scheduled, event.at)
     if run.parent is None:
         return
     output = event.output if isinstance(event, RunSucceeded | RunClosed | NodeMarked) else None
@@ -212,7 +215,7 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             run.executor_id = None
             run.due = event.due
             run.pause_after = event.pause_after
-            run.output_kept, run.item = event.output_kept, event.item
+            run.output_kept, run.item, run.once = event.output_kept, event.item, event.once
             if event.fire is not None:
                 state.taken[run.job_id] = event.fire
         case RunWaiting():
@@ -227,7 +230,7 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
                 event.pause_after,
                 event.output_kept,
             )
-            run.parameters = event.parameters
+            run.parameters, run.once = event.parameters, event.once
             _number(state, run, event.epoch)
             if event.kind == "wave":
                 state.waves.setdefault(run.run_id, Wave()).to_clear = False

@@ -198,6 +198,7 @@ class Ledger:
                     parameters=None if again is None else again.parameters,
                     total=total_of(self.state, spec, parent),
                     output_kept=output_kept,
+                    once=_may_be_the_only_one(spec, parent),
                 )
             )
             return
@@ -222,6 +223,7 @@ class Ledger:
             epoch=epoch if again is None else again.epoch,
             output_kept=output_kept if again is None else again.output_kept,
             item=item if again is None else again.item,
+            once=_may_be_the_only_one(spec, parent if again is None else again.parent),
         )
         self.emit(event)
         self.open.queued.append((event, spec))
@@ -307,3 +309,8 @@ class Ledger:
         self.open.withdrawn.append(run.run_id)
         self.withdrawn[run.run_id] = reason
         self.open.stops.append((None, StopRequest(run_id=run.run_id, reason=reason, now=at_once)))
+
+
+def _may_be_the_only_one(spec: JobSpec, parent: str | None) -> bool:
+    """Whether a run is of a job without times of its own, and no part of another."""
+    return parent is None and spec.schedule.schedule_type not in ("CRON", "INTERVAL")

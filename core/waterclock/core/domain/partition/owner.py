@@ -5,53 +5,38 @@ of the protocol: new index entries are written, then the frame is appended, then
 published and stops are sent. A crash between any two of these is repaired by whoever replays the log next.
 """
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from waterclock.core.domain.partition.aftermath import Aftermath
 from waterclock.core.domain.partition.backfills import Backfills
+from waterclock.core.domain.partition.claiming import judge
 from waterclock.core.domain.partition.decided import Pass
 from waterclock.core.domain.partition.dependents import Dependents
-from waterclock.core.domain.partition.expansions import Expansions
 from waterclock.core.domain.partition.index import IndexEntry, Scheduled
 from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.post import Letter
 from waterclock.core.domain.partition.schedules import Schedules
-from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
+from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.core.domain.partition.taking import Taking
-from waterclock.core.domain.partition.waves import Waves
+from waterclock.core.domain.partition.unread import Diverged, Unread
 from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import (
+    DependencyCompleted,
     Frame,
     Instant,
     JobCancelled,
     JobEvent,
     LettersDelivered,
-    NodeMarked,
     RunCancelled,
-    RunCancelRequested,
-    RunClosed,
     RunEvent,
-    RunLost,
     RunQueued,
-    RunStarted,
 )
-from waterclock.proto.names import job_of
-from waterclock.proto.spec import JobSpec, Workflow
-from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest
+from waterclock.proto.spec import JobSpec
+from waterclock.proto.work import ClaimReply, ClaimRequest
 
-CRASH_LIMIT = 5
-"""A run whose executor died this often is a dead letter."""
-_SILENT_DELIVERIES = 3
-"""From this delivery on, an attempt that never said it started counts as a crash: it may kill its executor at once."""
 _TICK = 1000
-_PASS_EVENTS = 2000
-"""What follows for waves and fan-outs is left to the next pass when one has grown to this."""
-
-
-class Diverged(Exception):
-    """Something was in the log before a decision that contradicts it, unread. The log is right: rebuild from it."""
 
 
 class Owner:
@@ -60,17 +45,16 @@ class Owner:
         self.state = state
         self._ledger = Ledger(state)
         self._wheel: Wheel[Scheduled | Run] = Wheel(now)
-        self._taking = taking = Taking(self._ledger)
+        taking = Taking(self._ledger)
         self.schedules = Schedules(partition, self._ledger, self._wheel, taking)
         self._backfills = Backfills(self._ledger)
-        self._waves = Waves(self._ledger, self._emit)
-        self._expansions = Expansions(self._ledger, self._emit)
         self._dependents = Dependents(self._ledger, taking)
+        self._aftermath = Aftermath(
+            self._ledger, self._wheel, self.schedules, self._backfills, self._dependents, taking
+        )
         self._posted: set[str] = set()
         """Letters that were handed out to be sent."""
-        self._wrote: dict[str, int] = {}
-        """Runs decided on in frames that have not come back yet: run id -> the frame's sequence."""
-        self._unread: deque[tuple[int, list[str]]] = deque()
+        self._unread = Unread()
         self._news: list[tuple[RunEvent, Ended | None]] = []
         """Events of others that were applied and not yet followed up."""
 
@@ -97,20 +81,22 @@ class Owner:
         for run in list(self.state.runs.values()):
             if run.trigger in ("workflow", "fan_out") and run.parent not in self.state.runs:
                 if not run.cancelling:
-                    self._cancel(run, "what it was part of has ended", now)
+                    self._aftermath.cancel(run, "what it was part of has ended", now)
                     continue
             elif run.parts:
                 self._ledger.stir(run.run_id)
             if run.cancelling and run.status == "RUNNING" and not run.parts:
-                self._stop(run.executor_id, run.run_id, "cancel requested")
-            self._settle(run, now)
+                self._aftermath.stop(run.executor_id, run.run_id, "cancel requested")
+            self._aftermath.settle(run, now)
         for job_id in list(self._ledger.by_job):
-            self._release(job_id, now)
+            self._aftermath.release(job_id, now)
         self._backfills.advance_all(now)
         self._dependents.advance_all(now)
         for run_id in list(self.state.orphans):
             self._ledger.open.withdrawn.append(run_id)
-            self._emit(RunCancelled(run_id=run_id, at=now, reason="its node was marked by hand"), now)
+            self._aftermath.emit(
+                RunCancelled(run_id=run_id, at=now, reason="its node was marked by hand"), now
+            )
         suspects = [run_id for _, run_ids in self.state.unpublished for run_id in run_ids]
         self.state.unpublished.clear()
         runs = self.state.runs
@@ -127,25 +113,18 @@ class Owner:
         self.schedules.define(event, version, now)
         if isinstance(event, JobCancelled):
             for run in list(self._ledger.by_job.get(event.job_id, {}).values()):
-                self._cancel(run, f"job cancelled by {event.actor or 'somebody'}", now)
+                self._aftermath.cancel(run, f"job cancelled by {event.actor or 'somebody'}", now)
         if version != self.state.cursor.jobs:
             self._move_cursor(jobs=version)
 
     def wrote(self, sequence: int, events: Sequence[RunEvent]) -> None:
-        """A frame of decisions is in the log. The end of a whole run also concerns those who wait for its job."""
-        run_ids = [event.run_id for event in events]
-        run_ids += [job_of(event.run_id) for event in events if type(event) is RunClosed]
-        self._wrote.update(dict.fromkeys(run_ids, sequence))
-        self._unread.append((sequence, run_ids))
+        """A frame of decisions is in the log."""
+        self._unread.wrote(sequence, events)
 
     def observe_own(self, sequence: int) -> None:
         """A frame of decisions has come back: all that was in the log before it has been read."""
-        while self._unread and self._unread[0][0] <= sequence:
-            written, run_ids = self._unread.popleft()
-            for run_id in run_ids:
-                if self._wrote.get(run_id) == written:
-                    del self._wrote[run_id]
-                    self._ledger.confirm(run_id)
+        for run_id in self._unread.came_back(sequence):
+            self._ledger.confirm(run_id)
 
     @property
     def is_caught_up(self) -> bool:
@@ -154,51 +133,23 @@ class Owner:
         return not self._unread and not self._ledger.open
 
     def observe_frame(self, frame: Frame, sequence: int) -> None:
-        """An executor or the api wrote to the partition's log.
-
-        What is decided is applied when it is decided, not when it comes back. That is the order of the log unless a
-        frame stands before a decision about the same run that had not read it.
-        """
+        """An executor or the api wrote to the partition's log. Raises Diverged."""
         for event in frame.events:
-            if self._wrote.get(event.run_id, 0) > sequence:
+            if self._unread.contradicts(event, sequence) and not self._was_heard(event):
                 raise Diverged(f"{event.run_id} was decided on before frame {sequence} was read")
             self._news.append((event, self._ledger.apply(event)))
+
+    def _was_heard(self, event: RunEvent) -> bool:
+        """Whether it repeats what a letter has said before: then nothing depends on when it is read."""
+        if type(event) is not DependencyCompleted or event.run_id not in self.state.dependencies:
+            return False
+        return event.of in self.state.dependencies[event.run_id].seen.get(event.dependency, ())
 
     def settle(self, now: Instant) -> None:
         """Follow up what was read. Only now: a decision must not fall between two frames that are in the log."""
         news, self._news = self._news, []
         for event, ended in news:
-            if isinstance(event, NodeMarked):
-                self._marked(event, ended, now)
-            if ended is not None:
-                self._ended(ended, now)
-            elif event.run_id in self.state.dependencies:
-                self._dependents.advance(event.run_id, now)
-            elif event.run_id in self.state.backfills:
-                self._steer(self.state.backfills[event.run_id], now)
-            else:
-                self._react(event, now)
-
-    def _steer(self, backfill: Backfill, now: Instant) -> None:
-        if backfill.cancelled:
-            for run in list(self._ledger.by_job.get(backfill.job_id, {}).values()):
-                if run.parent == backfill.backfill_id and not run.cancelling:
-                    self._cancel(run, "backfill cancelled", now)
-        self._backfills.advance(backfill, now)
-
-    def _react(self, event: RunEvent, now: Instant) -> None:
-        run = self.state.runs.get(event.run_id)
-        if run is None:
-            reason = self._ledger.withdrawn.get(event.run_id)
-            if isinstance(event, RunStarted) and reason is not None:
-                self._stop(event.executor_id, event.run_id, reason)
-        elif isinstance(event, RunCancelRequested):
-            reason = event.reason or f"cancelled by {event.actor or 'somebody'}"
-            self._cancel(run, reason, now, event.now, recorded=True)
-        elif run.cancelling and isinstance(event, RunStarted):
-            self._stop(run.executor_id, run.run_id, "cancel requested")
-        else:
-            self._settle(run, now)
+            self._aftermath.of_news(event, ended, now)
 
     def provide(self, job_id: str, version: int, spec: JobSpec | None, now: Instant) -> None:
         """A definition that was asked for as starved. None: the log no longer has it."""
@@ -206,23 +157,23 @@ class Owner:
         if spec is None:
             self._ledger.lose(job_id, version)
             for run in runs:
-                self._cancel(run, "its definition is no longer in the log", now)
+                self._aftermath.cancel(run, "its definition is no longer in the log", now)
             return
         self._ledger.learn(job_id, version, spec)
         for run in runs:
             self._ledger.stir(run.run_id)
-            self._settle(run, now)
-        self._release(job_id, now)
+            self._aftermath.settle(run, now)
+        self._aftermath.release(job_id, now)
         self._backfills.advance_all(now)
         self._dependents.advance(job_id, now)
 
     def supply(self, run_id: str, start: int, lines: list[str], total: int, now: Instant) -> None:
         """Lines that a fan-out was lacking, and how many its file has."""
-        self._expansions.supply(run_id, start, lines, total, now)
+        self._aftermath.expansions.supply(run_id, start, lines, total, now)
 
     def deny(self, run_id: str, reason: str, now: Instant) -> None:
         """The lines that a fan-out was lacking cannot be had."""
-        self._expansions.fail(run_id, reason, now)
+        self._aftermath.expansions.fail(run_id, reason, now)
 
     def ask_again(self, run_id: str, at: Instant) -> None:
         """The lines could not be read now."""
@@ -247,7 +198,7 @@ class Owner:
                 self._ledger.stir(item.run_id)
             elif self.state.runs.get(item.run_id) is item and item.waits == "timer" and item.due == due:
                 self._ledger.queue_again(item, now)
-        self._follow(now)
+        self._aftermath.of_what_stirred(now)
         decided = min(now // _TICK * _TICK, self.schedules.loaded_until - 1)
         self._move_cursor(time=max(self.state.cursor.time, decided))
 
@@ -260,43 +211,10 @@ class Owner:
         The reply may leave only after the pass that holds its events is in the log.
         """
         run = self.state.runs.get(request.run_id)
-        if run is None or run.status not in ("QUEUED", "RUNNING"):
-            return ClaimReply(verdict="drop")
-        if run.attempt != request.attempt or run.queued_at != request.queued:
-            return ClaimReply(verdict="drop")
-        if run.status == "QUEUED" and request.delivered < _SILENT_DELIVERIES:
-            return ClaimReply(verdict="run", crash_count=run.crash_count)
-        if run.status == "RUNNING":
-            if run.executor_id == request.executor_id:
-                return ClaimReply(verdict="run", crash_count=run.crash_count)
-            if alive:
-                return ClaimReply(verdict="wait")
-        if run.cancelling:
-            self._emit(
-                RunCancelled(
-                    run_id=run.run_id, at=now, reason="cancelled; its executor died", attempt=run.attempt
-                ),
-                now,
-            )
-            return ClaimReply(verdict="drop")
-        crashes = run.crash_count + 1
-        dead = crashes >= CRASH_LIMIT
-        reason = f"executor {run.executor_id or 'unknown'} died"
-        if dead:
-            reason += f"; {crashes} crashes, no further attempt"
-        self._emit(
-            RunLost(
-                run_id=run.run_id,
-                at=now,
-                attempt=run.attempt,
-                crash_count=crashes,
-                executor_id=run.executor_id,
-                reason=reason,
-                dead=dead,
-            ),
-            now,
-        )
-        return ClaimReply(verdict="drop" if dead else "run", crash_count=crashes)
+        reply, event = judge(run, request, alive=alive, now=now)
+        if event is not None:
+            self._aftermath.emit(event, now)
+        return reply
 
     def take_pass(self) -> Pass:
         """What was decided since the last one. The cursor covers it: frame and position are one write."""
@@ -323,100 +241,3 @@ class Owner:
 
     def _move_cursor(self, **changes: int) -> None:
         self.state.cursor = replace(self.state.cursor, **changes)
-
-    # -- following up -----------------------------------------------------------------------------------
-
-    def _follow(self, now: Instant) -> None:
-        """Advance the waves and fan-outs that something happened to."""
-        ledger = self._ledger
-        while ledger.stirred and len(ledger.open.events) < _PASS_EVENTS:
-            run_id = next(iter(ledger.stirred))
-            del ledger.stirred[run_id]
-            run = self.state.runs.get(run_id)
-            if run is None or not ledger.is_sure(run_id):
-                continue
-            if run_id in self.state.waves:
-                self._waves.advance(run, now)
-            elif run_id in self.state.expansions:
-                self._expansions.advance(run, now)
-
-    def _marked(self, event: NodeMarked, ended: Ended | None, now: Instant) -> None:
-        """Somebody said how a node ended: what it was doing is stopped."""
-        if ended is None:
-            return
-        if not ended.run.parts:
-            self._ledger.withdraw(ended.run, "marked by hand")
-        for part in list(self._ledger.by_job.get(ended.run.job_id, {}).values()):
-            if part.parent == event.run_id:
-                self._cancel(part, "its node was marked by hand", now)
-
-    def _emit(self, event: RunEvent, now: Instant) -> None:
-        ended = self._ledger.emit(event)
-        if ended is not None:
-            self._ended(ended, now)
-
-    def _cancel(
-        self, run: Run, reason: str, now: Instant, at_once: bool = False, recorded: bool = False
-    ) -> None:
-        ended = self._ledger.cancel(run, reason, now, at_once=at_once, recorded=recorded)
-        if ended is not None:
-            self._ended(ended, now)
-
-    def _settle(self, run: Run, now: Instant) -> None:
-        """Give a run that waits what it waits for, or a timer."""
-        if run.cancelling and run.status in ("WAITING", "RETRYING"):
-            self._cancel(run, "cancel requested", now, recorded=True)
-        elif run.waits == "decision":
-            if self._has_turn(run, now):
-                self._ledger.queue_again(run, now)
-        elif run.waits == "timer" and run.due <= now:
-            self._ledger.queue_again(run, now)
-        elif run.waits == "timer":
-            self._wheel.add(run.due, run)
-
-    def _has_turn(self, run: Run, now: Instant) -> bool:
-        """Whether a run that somebody asked for may begin: a wave only when its workflow's others have ended."""
-        if run.trigger != "now" or run.parent is not None:
-            return True
-        known = self._ledger.definition(run)
-        if known is None or not isinstance(known.spec.task, Workflow):
-            return True
-        return self._taking.take_turn(run, known.spec, now)
-
-    def _stop(self, executor_id: str | None, run_id: str, reason: str) -> None:
-        self._ledger.open.stops.append((executor_id, StopRequest(run_id=run_id, reason=reason)))
-
-    def _ended(self, ended: Ended, now: Instant) -> None:
-        run = ended.run
-        if run.parts:
-            self._waves.forget(run.run_id)
-            self._expansions.forget(run.run_id)
-        if self._is_done_with(run):
-            self._ledger.unlearn(run)
-        limit = run.pause_after
-        if limit is not None and self.state.failures.get(run.job_id, 0) >= limit:
-            self._ledger.open.pauses.append((run.job_id, f"paused after {limit} failed runs in a row"))
-        if run.blocks:
-            self._release(run.job_id, now)
-        if run.parent in self.state.backfills:
-            self._backfills.advance(self.state.backfills[run.parent], now)
-
-    def _is_done_with(self, run: Run) -> bool:
-        """Whether its job is a one-shot, as far as is known here: neither scheduled, nor waiting for another, nor a
-        part. Millions of them pass through, and each brings a definition."""
-        job_id = run.job_id
-        return not (
-            run.parent
-            or job_id in self._ledger.by_job
-            or job_id in self.schedules.armed
-            or job_id in self.state.dependencies
-        )
-
-    def _release(self, job_id: str, now: Instant) -> None:
-        """Queue the oldest run that waits for the ones before it, if they have all ended."""
-        runs = self._ledger.active(job_id)
-        if not runs:
-            return
-        waiting = [run for run in runs if run.waits == "overlap"]
-        if waiting and len(waiting) == len(runs) and self._dependents.let_pass(waiting[0], now):
-            self._ledger.queue_again(waiting[0], now)

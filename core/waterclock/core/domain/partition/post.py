@@ -19,6 +19,7 @@ from waterclock.proto.events import (
 
 _TIMES_KEPT = 1000
 _SEEN_KEPT = 200
+_SUCCEEDED_KEPT = 1000
 _NAMED = 5
 
 
@@ -35,6 +36,11 @@ class Post(Struct, kw_only=True, omit_defaults=True):
     dependents: dict[str, dict[str, int]] = field(default_factory=dict)
     """By job: who waits for it, and the version of their definition that says so."""
     outbox: dict[str, Letter] = field(default_factory=dict)
+    succeeded: dict[str, tuple[str, Instant]] = field(default_factory=dict)
+    """The newest success of each job without times of its own, and when that was scheduled. Nobody may have waited
+    for it yet: who is defined next, and depends on it, would wait for ever. At least the last thousand."""
+    succeeded_before: dict[str, tuple[str, Instant]] = field(default_factory=dict)
+    """The thousand before those."""
 
 
 class Dependencies(Struct, kw_only=True, omit_defaults=True):
@@ -73,6 +79,7 @@ def dependencies_changed(
                     dependent=job_id,
                     version=event.version,
                     waits=other in event.on,
+                    known=True,
                 ),
             )
     if not event.on:
@@ -93,6 +100,8 @@ def dependent_changed(post: Post, event: DependentChanged) -> None:
     if event.version >= listening.get(event.dependent, 0):
         if event.waits:
             listening[event.dependent] = event.version
+            if event.known:
+                _tell_of_the_past(post, event)
         else:
             listening.pop(event.dependent, None)
     if not listening:
@@ -101,21 +110,39 @@ def dependent_changed(post: Post, event: DependentChanged) -> None:
 
 def announce(post: Post, job_id: str, run_id: str, scheduled: Instant, at: Instant) -> None:
     """A run of the job succeeded: everybody who waits for it is told."""
-    by_schedule = run_id == ids.run_id(job_id, scheduled)
     for dependent in post.dependents[job_id]:
-        _write(
-            post,
-            f"{run_id}>{dependent}",
-            job_id,
-            dependent,
-            DependencyCompleted(
-                run_id=dependent,
-                at=at,
-                dependency=job_id,
-                of=run_id,
-                scheduled=scheduled if by_schedule else None,
-            ),
-        )
+        _tell(post, dependent, job_id, run_id, scheduled, at)
+
+
+def remember(post: Post, job_id: str, run_id: str, scheduled: Instant) -> None:
+    """A run of a job without times of its own succeeded, and may stay its only one."""
+    if len(post.succeeded) >= _SUCCEEDED_KEPT:
+        post.succeeded_before, post.succeeded = post.succeeded, {}
+    post.succeeded[job_id] = run_id, scheduled
+
+
+def _tell_of_the_past(post: Post, event: DependentChanged) -> None:
+    """Who begins to wait for a job that has succeeded already has that from now on."""
+    past = post.succeeded.get(event.run_id) or post.succeeded_before.get(event.run_id)
+    if past is not None:
+        _tell(post, event.dependent, event.run_id, *past, event.at)
+
+
+def _tell(post: Post, dependent: str, job_id: str, run_id: str, scheduled: Instant, at: Instant) -> None:
+    by_schedule = run_id == ids.run_id(job_id, scheduled)
+    _write(
+        post,
+        f"{run_id}>{dependent}",
+        job_id,
+        dependent,
+        DependencyCompleted(
+            run_id=dependent,
+            at=at,
+            dependency=job_id,
+            of=run_id,
+            scheduled=scheduled if by_schedule else None,
+        ),
+    )
 
 
 def completed(dependencies: dict[str, Dependencies], event: DependencyCompleted) -> None:

@@ -45,6 +45,8 @@ class Run(Struct, kw_only=True, omit_defaults=True, gc=False):
     item: Any = None
     at_once: bool = False
     """It is to be stopped without a grace."""
+    once: bool = False
+    """Its job has no times of its own."""
 
     @property
     def works(self) -> bool:

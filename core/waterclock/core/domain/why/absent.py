@@ -23,7 +23,8 @@ def not_due(spec: JobSpec, at: Instant, times: Around) -> tuple[Reason, str]:
     schedule = spec.schedule
     if schedule.schedule_type == "DEPENDENT":
         names = ", ".join(spec.dependencies) or "its dependencies"
-        return "no_schedule", f"it has no times of its own: it runs when {names} has ended"
+        verb = "has" if len(spec.dependencies) == 1 else "have"
+        return "no_schedule", f"it has no times of its own: it runs when {names} {verb} succeeded"
     if schedule.schedule_type == "IMMEDIATE":
         return "no_schedule", "it has no times of its own: it ran once, when it was created"
     excluded = msgspec.structs.replace(schedule, exclude=())

@@ -1,0 +1,85 @@
+"""What docker-compose.yml describes, as processes on loopback: the same files and settings, other addresses."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from waterclock.core.runtime.embedded_nats import nats_server_binary
+from waterclock.core.runtime.ports import LOOPBACK, free_port
+from waterclock.core.runtime.process import Process, spawn
+
+ROOT = Path(__file__).parents[3]
+NODES = ("nats-1", "nats-2", "nats-3")
+
+
+class Cluster:
+    def __init__(self, directory: Path, *, database_url: str, s3_endpoint: str) -> None:
+        compose: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+        self.api_port = free_port()
+        self._directory = directory
+        self._services = compose["services"]
+        self._secrets = _secrets()
+        self._database_url = database_url
+        self._elsewhere = {"minio:9000": s3_endpoint.removeprefix("http://")}
+        for node in NODES:
+            self._elsewhere[f"{node}:4222"] = f"{LOOPBACK}:{free_port()}"
+            self._elsewhere[f"{node}:6222"] = f"{LOOPBACK}:{free_port()}"
+
+    @property
+    def token(self) -> str:
+        return self._secrets["WATERCLOCK_TOKEN"]
+
+    def environment(self, service: str) -> dict[str, str]:
+        given = {name: self._placed(value) for name, value in self._services[service]["environment"].items()}
+        if "WATERCLOCK_DATABASE_URL" in given:
+            here = {"DATABASE_URL": self._database_url, "METRICS_PORT": str(free_port())}
+            here |= {"PORT": str(self.api_port), "DATA": str(self._directory / "data")}
+            given |= {f"WATERCLOCK_{name}": value for name, value in here.items()}
+        return {**os.environ, **given}
+
+    def node(self, name: str) -> Process:
+        directory = self._directory / name
+        shutil.copytree(ROOT / "deploy" / "nats", directory)
+        config = (directory / "nats.conf").read_text()
+        addresses = {
+            "0.0.0.0:4222": self._elsewhere[f"{name}:4222"],
+            "0.0.0.0:6222": self._elsewhere[f"{name}:6222"],
+            "127.0.0.1:8222": f"{LOOPBACK}:{free_port()}",
+            '"/data"': f'"{directory / "data"}"',
+        }
+        for address, here in addresses.items():
+            assert config.count(address) == 1
+            config = config.replace(address, here)
+        (directory / "nats.conf").write_text(config)
+        return spawn(
+            [nats_server_binary(), "--config", str(directory / "nats.conf")],
+            env=self.environment(name),
+            log=self._directory / f"{name}.log",
+        )
+
+    def component(self, name: str) -> Process:
+        argv = [sys.executable, "-m", "waterclock.api.cli", *self._services[name]["command"]]
+        return spawn(argv, env=self.environment(name), log=self._directory / f"{name}.log")
+
+    def run_to_its_end(self, name: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", "waterclock.api.cli", *self._services[name]["command"]]
+        return subprocess.run(
+            argv, env=self.environment(name), capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def _placed(self, value: str) -> str:
+        value = re.sub(r"\$\{(\w+)(:\?[^}]*)?\}", lambda found: self._secrets[found[1]], value)
+        for address, here in self._elsewhere.items():
+            value = value.replace(address, here)
+        return value
+
+
+def _secrets() -> dict[str, str]:
+    made = subprocess.run([ROOT / "deploy" / "make-env"], capture_output=True, text=True, check=True)
+    return dict(line.split("=", 1) for line in made.stdout.splitlines())
