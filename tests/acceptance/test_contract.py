@@ -76,6 +76,8 @@ def test_schedules_are_previewed(waterclock: Program) -> None:
         "cron_expression": "30 2 * * *",
         "timezone": "Europe/Paris",
         "from": "2026-03-29T00:00:00Z",
+        "overlap": "skip",
+        "catch_up": {"policy": "none"},
         "n": 2,
     }
     fires = waterclock.post("/v1/schedules/preview", body, status=200)["fires"]
@@ -84,6 +86,27 @@ def test_schedules_are_previewed(waterclock: Program) -> None:
         "local": "2026-03-29T03:00:00+02:00",
         "note": "dst_gap",
     }
+
+
+def test_what_is_next_counts_the_fires_that_were_taken(waterclock: Program) -> None:
+    waterclock.post("/v1/jobs", {"job_id": "twice", "every": "1s", "max_fires": 2, "command": "true"})
+    left: list[int] = []
+
+    def completed() -> bool:
+        left.append(len(waterclock.get("/v1/jobs/twice/next", n=10)["fires"]))
+        return bool(waterclock.get("/v1/jobs/twice")["status"] == "COMPLETED")
+
+    until(completed, "both fires")
+    assert waterclock.get("/v1/jobs/twice/next", n=10) == {"fires": []}
+    assert left == sorted(left, reverse=True)
+
+
+def test_a_call_reaches_a_server_on_this_machine(waterclock: Program) -> None:
+    """`up` runs everything here, commands included: the contract's `http` needs no setting to try it."""
+    url = waterclock.connection["http"] + "/healthz"
+    created = waterclock.post("/v1/jobs", {"name": "call", "http": {"method": "GET", "url": url}})
+    run = waterclock.run_of(created["job_id"])
+    assert (run["status"], run["output"]["status"]) == ("SUCCESS", "ok"), run
 
 
 def test_dead_letters_are_redriven(waterclock: Program) -> None:

@@ -128,6 +128,7 @@ class Rows:
                 self.marked.add(event.parent)
             case RerunRequested():
                 self.marked.add(event.run_id)
+                run.begun = -1
             case NodeCleared():
                 run.begun = -1
             case RunClosed():
@@ -223,6 +224,7 @@ def judge_waves(world: World) -> list[str]:
         else:
             wrong += _judge_fan_out(run_id, run, rows, members[run_id])
     wrong += _judge_epochs(rows)
+    wrong += _judge_overlap(world, rows)
     return wrong
 
 
@@ -298,3 +300,19 @@ def _judge_epochs(rows: Rows) -> list[str]:
             wrong.append(f"{run_id} and {numbers.get(key)} are both wave {key[1]}")
         numbers[key] = run_id
     return wrong
+
+
+def _judge_overlap(world: World, rows: Rows) -> list[str]:
+    """A wave begins when the others of its workflow have ended, whoever began it, unless the workflow allows more."""
+    waves: dict[str, list[_Run]] = defaultdict(list)
+    for run_id, run in rows.runs.items():
+        if run.opened is not None and run.opened.kind == "wave" and run.opened.trigger != "backfill":
+            waves[job_of(run_id)].append(run)
+    return [
+        f"wave {wave.epoch} of {job_id} began while wave {other.epoch} had not ended"
+        for job_id, alike in waves.items()
+        for wave in alike
+        if world.jobs[wave.version - 1].spec.overlap not in ("allow", "terminate_previous")
+        for other in alike
+        if 0 <= other.begun < wave.begun < other.ended
+    ]

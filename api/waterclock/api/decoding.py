@@ -56,6 +56,8 @@ def _refusal(error: Exception) -> Refused:
     at = _AT.search(message)
     path = at["path"].removeprefix("$").removeprefix(".") if at else ""
     reason = message[: at.start()] if at else message
+    if not path and reason.startswith("Expected `object`"):
+        return Malformed.field("", "the body must be a JSON object")
     if named := _NAMED.match(reason):
         path = f"{path}.{named['field']}" if path else named["field"]
         reason = "required" if named["what"] == "missing required" else "no such field"

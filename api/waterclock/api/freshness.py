@@ -9,6 +9,8 @@ from waterclock.core.jetstream.reader import last_message
 from waterclock.proto import names
 
 _PAUSE = 0.01
+_PATIENCE = 1.0
+"""Longer than a projector on a busy machine needs for what was just written; what lags by more is shown as it is."""
 
 
 class Freshness:
@@ -29,14 +31,14 @@ class Freshness:
             if self._written.get(partition) == version:
                 del self._written[partition]
 
-    async def of_runs(self, partition: int, patience: float = 0.3) -> bool:
+    async def of_runs(self, partition: int) -> bool:
         """Whether all that has happened to a partition's runs until now is in the read models."""
         newest = await last_message(self._connection, names.RUNS, names.runs_subject(partition))
-        return newest is None or await self._reached(names.RUNS, partition, newest.sequence, patience)
+        return newest is None or await self._reached(names.RUNS, partition, newest.sequence)
 
-    async def _reached(self, stream: str, partition: int, sequence: int, patience: float = 0.3) -> bool:
+    async def _reached(self, stream: str, partition: int, sequence: int) -> bool:
         pause = _PAUSE
-        deadline = asyncio.get_running_loop().time() + patience
+        deadline = asyncio.get_running_loop().time() + _PATIENCE
         while await runs.position(self._pool, stream, partition) < sequence:
             if asyncio.get_running_loop().time() + pause > deadline:
                 return False

@@ -72,7 +72,8 @@ class _Household:
         port = settings.port or free_port()
         if not is_free(port, settings.host):
             raise SettingsError("port", "a free port", port, "another process listens on it")
-        self._settings = msgspec.structs.replace(settings, data=data, port=port)
+        alone = settings.nats_url is None if settings.http_loopback is None else settings.http_loopback
+        self._settings = msgspec.structs.replace(settings, data=data, port=port, http_loopback=alone)
         self._data = data
         self._lock = lock
         self._stop = StopSignal()

@@ -38,7 +38,9 @@ async def command_line(
 
     process = ProcessPerformer(processes, outputs, identity=_identity(settings.run_as))
     cache = ArtifactCache(artifacts, settings.data.absolute() / "artifacts", settings.cache_bytes)
-    async with HttpPerformer.open(outputs, private=settings.http_private) as http:
+    async with HttpPerformer.open(
+        outputs, private=settings.http_private, loopback=bool(settings.http_loopback)
+    ) as http:
         yield Line(
             routes=[settings.queue],
             tier=settings.tier,

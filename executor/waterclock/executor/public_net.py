@@ -16,14 +16,19 @@ class NotPublic(OSError):
     """The address is not on the public net."""
 
 
-def require_public(address: str) -> None:
-    """Raises NotPublic for loopback, private, link-local, shared, multicast, reserved, and ways round them."""
+def require_public(address: str, loopback: bool = False) -> None:
+    """Raises NotPublic for loopback, private, link-local, shared, multicast, reserved, and ways round them.
+
+    `loopback`: this machine is no secret.
+    """
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address):
         if parsed.ipv4_mapped is not None:
             parsed = parsed.ipv4_mapped
         elif any(parsed in network for network in _EMBEDS_IPV4):
             raise NotPublic(f"{address} is not a public address")
+    if loopback and parsed.is_loopback:
+        return
     if not parsed.is_global or parsed.is_multicast:
         raise NotPublic(f"{address} is not a public address")
 
@@ -31,15 +36,16 @@ def require_public(address: str) -> None:
 class PublicResolver(AbstractResolver):
     """Resolves once, and the connection goes to the address that was checked: a name cannot change its mind."""
 
-    def __init__(self) -> None:
+    def __init__(self, loopback: bool = False) -> None:
         self._resolver = ThreadedResolver()
+        self._loopback = loopback
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         found = await self._resolver.resolve(host, port, family)
         for each in found:
-            require_public(each["host"])
+            require_public(each["host"], self._loopback)
         return found
 
     async def close(self) -> None:

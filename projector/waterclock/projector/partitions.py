@@ -92,7 +92,12 @@ class Weeks:
                 name = partition_name(table, week)
                 if await self._connection.fetchval("SELECT to_regclass($1) IS NOT NULL", name):
                     continue
-                await self._connection.execute(f"CREATE TABLE {name} (LIKE {table} INCLUDING CONSTRAINTS)")
+                await self._connection.execute(
+                    f"CREATE TABLE {name} (LIKE {table} INCLUDING CONSTRAINTS INCLUDING COMMENTS)"
+                )
+                await self._connection.execute(
+                    f"COMMENT ON TABLE {name} IS 'A part of {table}: the week from {_date(week)} on.'"
+                )
                 await self._connection.execute(
                     f"""WITH moved AS (
                             DELETE FROM {table}_default WHERE created_at >= $1 AND created_at < $2 RETURNING *)

@@ -223,6 +223,7 @@ def _write(row: RunRow, event: RunEvent) -> AttemptRow | None:
             row.reason = f"requested by {clean(event.actor)}" if event.actor else None
         case RunWaiting():
             row.reason = clean(event.reason)
+            row.epoch = row.epoch if event.epoch is None else event.epoch
         case RunSkipped():
             _new_try(row)
             row.reason, row.end_time = clean(event.reason), event.at

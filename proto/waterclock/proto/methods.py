@@ -127,7 +127,7 @@ JOBS_RUN_NOW = Method(
     queries.RunNow,
     answers.RunAccepted,
     "operate",
-    Rest("POST", "/v1/jobs/{job_id}/runNow", 202),
+    Rest("POST", "/v1/jobs/{job_id}/runNow", 202, location="/v1/runs/{run_id}"),
 )
 JOBS_NEXT = Method(
     "jobs.next",
@@ -245,7 +245,7 @@ JOBS_BACKFILL = Method(
     queries.BackfillRequest,
     answers.Backfill,
     "operate",
-    Rest("POST", "/v1/jobs/{job_id}/backfill", 202),
+    Rest("POST", "/v1/jobs/{job_id}/backfill", 202, location="/v1/backfills/{backfill_id}"),
 )
 JOBS_SKIP = Method(
     "jobs.skip",
@@ -341,7 +341,12 @@ WORKFLOWS_RUN_NOW = Method(
     queries.RunWorkflow,
     answers.WorkflowRunAccepted,
     "operate",
-    Rest("POST", "/v1/workflows/{workflow_id}/runNow", 202),
+    Rest(
+        "POST",
+        "/v1/workflows/{workflow_id}/runNow",
+        202,
+        location="/v1/workflow-runs/{workflow_run_id}",
+    ),
 )
 WORKFLOWS_RUNS = Method(
     "workflows.runs",

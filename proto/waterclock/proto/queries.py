@@ -153,15 +153,22 @@ class DeadLettersQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cursor: str | None = None
 
 
-class Redrive(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which dead letters to try again: some by their run ids, or all that a filter matches."""
-
-    run_ids: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
+class DeadLetterFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_id: str | None = None
     status: Literal["FAILED", "TIMED_OUT"] | None = None
     q: str | None = None
     after: datetime | None = None
     before: datetime | None = None
+
+
+class Redrive(DeadLetterFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead letters to try again: some by their run ids, or all that a filter matches."""
+
+    run_ids: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
+    ids: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
+    """The same as `run_ids`."""
+    filter: DeadLetterFilter | None = None
+    """The same as its fields beside `run_ids`."""
     all: bool = False
     """Every one there is; without it a filter or ids are needed."""
 

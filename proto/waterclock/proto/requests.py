@@ -6,7 +6,7 @@ that they show in the OpenAPI document and in editors.
 """
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
@@ -105,12 +105,16 @@ class FanOutRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defau
     """A count, or a share of all members such as `5%`."""
 
 
+AnyRule = Literal["any_success", "any_failed", "any_done"]
+"""Other words for `one_success`, `one_failed` and `one_done`."""
+
+
 class NodeRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One step of a workflow. What runs is said as in a job; a struct has one base, so it is repeated here."""
 
     id: Id
     depends_on: Annotated[list[Id], Meta(max_length=10_000)] | Unsaid = UNSET
-    trigger_rule: TriggerRule | Unsaid = UNSET
+    trigger_rule: TriggerRule | AnyRule | Unsaid = UNSET
     condition: Annotated[str, Meta(min_length=1, max_length=4_096)] | Unsaid = UNSET
     map: FanOutRequest | Unsaid = UNSET
 
@@ -163,6 +167,9 @@ class PreviewRequest(ScheduleFields, kw_only=True, forbid_unknown_fields=True, o
     start: Time | Unsaid = field(default=UNSET, name="from")
     """The first instant that may fire; now if not said."""
     n: Annotated[int, Meta(ge=1, le=1_000)] = 10
+    overlap: Overlap | Unsaid = UNSET
+    catch_up: CatchUpPolicy | CatchUpRequest | Unsaid = UNSET
+    """What becomes of a fire moves none: these are taken so that a job's fields can be shown as they are."""
 
 
 class JobRequest(ScheduleFields, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

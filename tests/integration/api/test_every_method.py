@@ -5,13 +5,14 @@ import base64
 import json
 import secrets
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 import pytest_asyncio
 
-from waterclock.proto.answers import ENDED
+from waterclock.proto.answers import ENDED, Change
 from waterclock.proto.methods import METHODS, Method
 
 from .conftest import TOKEN, Served
@@ -225,11 +226,20 @@ async def _over_rest(house: Served, method: Method[Any, Any], fields: Fields) ->
         case "lines":
             return [json.loads(line) for line in answer.text.splitlines()]
         case "events":
-            return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+            return [_event(frame) for frame in answer.text.split("\n\n") if frame]
         case "text":
             return [{"offset": 0, "next": len(answer.content), "text": answer.text, "last": True}]
         case _:
             return answer.json()
+
+
+def _event(frame: str) -> Any:
+    """Where a stream begins is an id alone: no event, to a browser."""
+    fields = dict(line.split(": ", 1) for line in frame.splitlines())
+    if "data" in fields:
+        return json.loads(fields["data"])
+    begins = Change(position=fields["id"], type="position", at=datetime.now(UTC))
+    return json.loads(msgspec.json.encode(begins))
 
 
 def _shape(value: Any) -> Any:

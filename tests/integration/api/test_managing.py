@@ -45,6 +45,8 @@ async def test_of_edits_at_the_same_time_none_is_lost(house: Served) -> None:
     assert [answer.status_code for answer in answers] == [200] * 4
     job = (await house.http.get(path)).json()
     assert (job["priority"], job["tier"], job["timeout_seconds"], job["max_retries"]) == (7, "heavy", 60, 4)
+    crowd = [house.http.patch(path, json={"metadata": {"from": number}}) for number in range(20)]
+    assert [answer.status_code for answer in await asyncio.gather(*crowd)] == [200] * 20
 
 
 async def test_a_paused_job_stays_paused_until_it_is_resumed(house: Served) -> None:
@@ -101,6 +103,18 @@ async def test_run_now_with_a_key_is_one_run(house: Served) -> None:
             break
     runs = await house.client.runs.list(created.job_id)
     assert sorted(run.run_id for run in runs.items) == sorted((first.run_id, other.run_id))
+
+
+async def test_what_was_asked_for_is_found_where_the_answer_says(house: Served) -> None:
+    await house.http.post("/v1/jobs", json={"job_id": "pointed", "command": "true", "schedule": "@daily"})
+    span = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}
+    for path, body in (("runNow", {}), ("backfill", span)):
+        answer = await house.http.post(f"/v1/jobs/pointed/{path}", json=body)
+        assert answer.status_code == 202, answer.text
+        found = await house.http.get(answer.headers["location"])
+        assert (found.status_code, found.json()["job_id"]) == (200, "pointed")
+    planned = await house.http.post("/v1/jobs/pointed/backfill", json={**span, "dry_run": True})
+    assert (planned.status_code, planned.headers.get("location")) == (202, None)
 
 
 async def test_the_client_names_a_lost_race(house: Served) -> None:

@@ -86,6 +86,12 @@ async def test_what_is_no_json_object_is_malformed(house: Served, body: bytes) -
     assert problem["errors"]
 
 
+@pytest.mark.parametrize("body", [b"[", b"[]", b'"text"', b"17", b"null"])
+async def test_so_it_is_where_something_else_than_a_definition_is_taken(house: Served, body: bytes) -> None:
+    for path in ("/v1/jobs/backup/backfill", "/v1/dead-letters/redrive"):
+        assert _problem(await house.http.post(path, content=body), 400)["errors"]
+
+
 @pytest.mark.parametrize(
     ("verb", "path", "status"),
     [
@@ -114,6 +120,8 @@ async def test_what_is_no_json_object_is_malformed(house: Served, body: bytes) -
         ("GET", "/v1/jobs/backup/next?n=0", 422),
         ("GET", "/v1/events?after=nonsense", 422),
         ("POST", "/v1/dead-letters/redrive", 422),
+        ("PUT", "/v1/jobs/%00", 422),
+        ("PATCH", "/v1/workflows/%00", 422),
     ],
 )
 async def test_requests_that_lead_nowhere(house: Served, verb: str, path: str, status: int) -> None:

@@ -70,7 +70,7 @@ async def test_output_is_kept_and_served_as_it_was(house: Served) -> None:
     created = await house.client.jobs.create(name="says", command="printf 'one\\ntwo\\n'; printf '\\377' >&2")
     run = await finished(house, created.job_id)
     answer = await house.http.get(f"/v1/runs/{run.run_id}/log")
-    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.content == b"one\ntwo\n\xff"
     assert run.log_url == f"/v1/runs/{run.run_id}/log"
     assert "".join([text async for text in house.client.runs.log(run.run_id)]) == "one\ntwo\n\ufffd"
@@ -158,6 +158,16 @@ async def test_dead_letters_are_redriven_by_a_filter(house: Served) -> None:
     assert failed
     redriven = await house.client.dead_letters.redrive(job_id=created.job_id, q="particular")
     assert sorted(redriven.run_ids) == sorted(failed)
+    for run_id in failed:
+        await state_of(house, run_id, "FAILED")
+    said = {"filter": {"job_id": created.job_id, "q": "particular"}}
+    for body in (said, {"ids": failed}):
+        answer = await house.http.post("/v1/dead-letters/redrive", json=body)
+        assert sorted(answer.json()["run_ids"]) == sorted(failed), answer.text
+        for run_id in failed:
+            await state_of(house, run_id, "FAILED")
+    twice = await house.http.post("/v1/dead-letters/redrive", json={**said, "q": "particular"})
+    assert (twice.status_code, twice.json()["errors"][0]["field"]) == (422, "filter")
 
 
 async def test_runs_are_paged_newest_first_while_new_ones_come(house: Served) -> None:
@@ -201,6 +211,8 @@ async def test_jobs_are_listed_by_filters_and_pages(house: Served) -> None:
         return [job.job_id async for job in house.client.jobs.all(limit=2, **filters)]
 
     assert await found(label=["team=x"]) == made[::-1]
+    unsaid = await house.http.get("/v1/jobs?status=&label=team%3Dx&label=&q=&limit=2&cursor=")
+    assert [job["job_id"] for job in unsaid.json()["items"]] == made[:-3:-1], unsaid.text
     assert await found(label=["team=x", "n=4"]) == [made[4]]
     assert await found(label=["team", "n"], sort="created_at") == made
     assert await found(label=["team=x"], status="PAUSED") == [made[2]]
@@ -216,6 +228,9 @@ async def test_events_are_served_as_they_happen(house: Served) -> None:
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = stream.aiter_lines()
         async with asyncio.timeout(15):
+            assert (await anext(lines)).startswith("id: "), "where the stream begins is said at once"
+            await house.client.jobs.pause(created.job_id, note="look")
+            await house.client.jobs.run_now(created.job_id)
             kind = ""
             async for line in lines:
                 name, _, value = line.partition(": ")
@@ -223,21 +238,18 @@ async def test_events_are_served_as_they_happen(house: Served) -> None:
                     kind = value
                 elif name == "data":
                     heard.append((kind, json.loads(value)))
-                    if kind == "position":
-                        await house.client.jobs.pause(created.job_id, note="look")
-                        await house.client.jobs.run_now(created.job_id)
                     if kind == "succeeded":
                         break
     kinds = [kind for kind, _ in heard]
-    assert kinds[0] == "position"
     assert {"job_paused", "requested", "queued", "succeeded"} <= set(kinds)
-    assert all(change["job_id"] == created.job_id for kind, change in heard if kind != "position")
-    position = heard[1][1]["position"]
+    assert {change["job_id"] for _, change in heard} == {created.job_id}
+    position = heard[0][1]["position"]
     async with house.http.stream(
         "GET", f"/v1/events?job={created.job_id}&after={position}&stay_seconds=1"
     ) as stream:
         again = (await stream.aread()).decode()
     assert "event: succeeded" in again
+    assert "event: position" not in again
     assert f'"position":"{position}"' not in again.partition("\n\n")[2]
 
 

@@ -194,6 +194,28 @@ async def test_a_job_fans_out_and_ends_once(home: Household) -> None:
     assert run["output"] == {"total": 4, "done": 3, "failed": 1}
 
 
+async def test_waves_asked_for_by_hand_do_not_mix(home: Household) -> None:
+    workflow = await home.define(
+        name="in turn",
+        nodes=[
+            {"id": "first", "command": "sleep 0.3"},
+            {"id": "last", "command": "echo {{ parameters.day }}", "depends_on": ["first"]},
+            {"id": "alarm", "command": "true", "depends_on": ["last"], "trigger_rule": "any_failed"},
+        ],
+    )
+    started = [await home.start(workflow, day=day) for day in (1, 2, 3)]
+    waiting = await home.wave(started[2])
+    assert (waiting["status"], waiting["epoch"]) == ("WAITING", 3)
+    assert waiting["reason"].startswith(f"overlap: waits for {workflow}@")
+    await home.http.post(f"/v1/workflow-runs/{started[2]}/cancel")
+    one, two, three = [await home.ended(run_id) for run_id in started]
+    assert [nodes(wave)["last"]["output"] for wave in (one, two)] == [1, 2]
+    assert [wave["epoch"] for wave in (one, two, three)] == [1, 2, 3]
+    assert one["end_time"] <= two["start_time"]
+    assert statuses(two)["alarm"] == "SKIPPED"
+    assert (three["status"], set(statuses(three).values())) == ("CANCELLED", {"CANCELLED"})
+
+
 async def test_a_wave_is_cancelled_whole(home: Household) -> None:
     workflow = await home.define(
         name="long",

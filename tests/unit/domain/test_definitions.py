@@ -232,6 +232,16 @@ def test_a_preview_may_look_at_a_schedule_that_is_over() -> None:
             "x",
             Http(url="http://[::1]:8080/", headers={"X-A": "b\tc"}, ok=(200, 404)),
         ),
+        (
+            {"name": "x", "http": {"url": "http://h:{{ parameters.port }}/{{ item }}"}},
+            "x",
+            Http(url="http://h:{{ parameters.port }}/{{ item }}"),
+        ),
+        (
+            {"name": "x", "http": {"url": "{{ nodes.a.output.url }}/x"}},
+            "x",
+            Http(url="{{ nodes.a.output.url }}/x"),
+        ),
     ],
 )
 def test_what(fields: dict[str, Any], name: str, task: Any) -> None:

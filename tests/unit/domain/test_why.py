@@ -98,6 +98,12 @@ def test_a_run_that_went_well_names_definition_owner_executor_and_where_the_time
     assert "ada defined the job (version 7): cron 0 3 * * * in UTC" in found.steps[0].what
 
 
+def test_a_part_waits_for_those_before_it_and_is_not_moved_by_jitter() -> None:
+    found = of_run(RUN, log(queued(30, due=later(29), trigger="workflow")), defined(), later(40))
+    assert spent(found) == [("waiting", 29), ("scheduler", 1), ("queue", 10)]
+    assert found.delays[0].what == "other parts came before it"
+
+
 def test_jitter_waiting_and_retries_each_have_their_share() -> None:
     found = of_run(
         RUN,

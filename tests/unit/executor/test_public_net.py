@@ -37,6 +37,14 @@ def test_an_address_that_is_not_public_is_refused(address: str) -> None:
         require_public(address)
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
+def test_loopback_is_let_through_alone(address: str) -> None:
+    require_public(address, loopback=True)
+    for other in ("10.1.2.3", "169.254.169.254", "0.0.0.0", "fe80::1"):
+        with pytest.raises(NotPublic):
+            require_public(other, loopback=True)
+
+
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"])
 def test_a_public_address_passes(address: str) -> None:
     require_public(address)

@@ -12,8 +12,6 @@ from waterclock.proto import methods
 from waterclock.proto.answers import Page, Run
 from waterclock.proto.queries import RunRef, RunsQuery
 
-_PATIENCE = 1.0
-
 
 @handles(methods.RUNS_LIST)
 async def list_runs(app: Application, request: RunsQuery, caller: Caller) -> Page[Run]:
@@ -31,7 +29,7 @@ async def get(app: Application, request: RunRef, caller: Caller) -> Run:
 
 async def find(app: Application, run_id: str, caller: Caller) -> Run:
     """The run as it is now; a run of another namespace does not exist."""
-    fresh = await app.freshness.of_runs(app.partition_of(run_id), patience=_PATIENCE)
+    fresh = await app.freshness.of_runs(app.partition_of(run_id))
     run = await runs.one(app.pool, caller.namespace, run_id)
     if run is None and not fresh and namespace_of(run_id) == caller.namespace:
         run = await unprojected_run(app, run_id)

@@ -184,7 +184,9 @@ async def _shown(app: Application, run: Run, caller: Caller) -> WorkflowRun:
 def _node(node: spec.Node, found: dict[str, Run], wave: Run) -> NodeRun:
     ran = found.get(node.id)
     if ran is None:
-        status: RunState = "SKIPPED" if wave.status in ENDED else "WAITING"
+        status: RunState = "WAITING"
+        if wave.status in ENDED:
+            status = "CANCELLED" if wave.status == "CANCELLED" else "SKIPPED"
         reason = _waits(node, found) if status == "WAITING" else None
         return NodeRun(id=node.id, status=status, run_id=None, attempt_number=0, output=None, reason=reason)
     return NodeRun(

@@ -83,3 +83,9 @@ async def version(pool: Pool, run_id: str) -> int:
     """The version of the definition a run runs with; 0 if nobody knows."""
     row = await pool.fetch_one(_SQL["version"], run_id)
     return 0 if row is None else int(row["version"] or 0)
+
+
+async def taken(pool: Pool, job_id: str) -> int:
+    """How many fires of its schedule a job has taken."""
+    row = await pool.fetch_one(_SQL["taken"], job_id)
+    return 0 if row is None else int(row["count"])

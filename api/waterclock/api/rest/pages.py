@@ -16,6 +16,8 @@ from waterclock.proto import names
 from waterclock.proto.answers import Health
 
 _PROBE_SECONDS = 2.0
+_METRICS = CONTENT_TYPE_LATEST.partition("; charset")[0]
+"""The framework says the character set of any text itself."""
 _FRONT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>waterclock</title>
 <body style="font:16px/1.6 system-ui,sans-serif;margin:4rem auto;max-width:36rem;color-scheme:light dark">
 <h1>waterclock</h1><p>It runs. <a href="/docs">Reference</a> · <a href="/openapi.json">OpenAPI</a> ·
@@ -46,17 +48,17 @@ def pages(app: Application) -> list[HTTPRouteHandler]:
 
     @get(["/metrics", "/v1/metrics"])
     async def measured() -> Response[bytes]:
-        return Response(await metrics.collect(app), media_type=CONTENT_TYPE_LATEST)
+        return Response(await metrics.collect(app), media_type=_METRICS)
 
     @get(["/docs", "/v1/docs"])
     async def explained() -> Response[str]:
         headers = {"Content-Security-Policy": reference.POLICY}
-        return Response(reference.page(), media_type="text/html; charset=utf-8", headers=headers)
+        return Response(reference.page(), media_type="text/html", headers=headers)
 
     @get("/")
     async def front() -> Response[str]:
         headers = {"Content-Security-Policy": reference.POLICY}
-        return Response(_FRONT, media_type="text/html; charset=utf-8", headers=headers)
+        return Response(_FRONT, media_type="text/html", headers=headers)
 
     return [healthz, readyz, described, measured, explained, front]
 

@@ -44,6 +44,8 @@ def _query_fields(kind: type[Struct], items: Iterable[tuple[str, str]]) -> dict[
     fields: dict[str, Any] = {}
     many = _many_valued(kind)
     for name, value in items:
+        if not value:  # `?cursor=&status=`: a form or a client's null, and nothing that could be meant
+            continue
         if name in many:
             fields.setdefault(name, []).append(value)
         elif name in fields:

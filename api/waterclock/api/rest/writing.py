@@ -23,9 +23,10 @@ _encode = msgspec.json.Encoder().encode
 def write(http: AnyRequest, rest: Rest, answer: Any) -> Response[Any]:
     status = rest.status if getattr(answer, "created", True) else 200
     headers = {}
-    if rest.location:
-        named = {name: quote(str(getattr(answer, name)), safe="~@") for name in _named_in(rest.location)}
-        headers["Location"] = rest.location.format_map(named)
+    named = {name: getattr(answer, name) for name in _named_in(rest.location)}
+    if rest.location and None not in named.values():  # a dry run makes nothing that could be found
+        quoted = {name: quote(str(value), safe="~@:") for name, value in named.items()}
+        headers["Location"] = rest.location.format_map(quoted)
     if isinstance(version := getattr(answer, "version", None), int):
         headers["ETag"] = f'"{version}"'
     if rest.answer == "array" and isinstance(answer, Page):
@@ -65,11 +66,14 @@ def _event(answer: Any) -> bytes:
     kind = getattr(answer, "type", "message")
     position = getattr(answer, "position", None)
     head = f"id: {position}\n" if position else ""
+    if kind == "position":
+        # Where the stream begins. A browser keeps an id alone for a reconnect and hands no event on: nothing happened.
+        return f"{head}\n".encode()
     return f"{head}event: {kind}\ndata: ".encode() + _encode(answer) + b"\n\n"
 
 
 _RENDERED: dict[str, tuple[Callable[[Any], bytes], str]] = {
-    "text": (_text, "text/plain; charset=utf-8"),
+    "text": (_text, "text/plain"),
     "events": (_event, "text/event-stream"),
     "lines": (lambda answer: _encode(answer) + b"\n", LINES),
 }

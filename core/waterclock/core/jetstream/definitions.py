@@ -15,7 +15,8 @@ from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame, encode
 from waterclock.proto.events import Instant, JobEvent, JobFrame
 
-_ATTEMPTS = 5
+_ATTEMPTS = 100
+"""In each round somebody wins: so many changes of one job, meant for whatever there is, all get their turn."""
 _ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_~=-]{0,255}$")
 """What may stand in a subject: ids users choose and ids we make."""
 

@@ -115,6 +115,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How much output of an attempt is kept."""
     http_private: bool = False
     """Whether HTTP jobs may call loopback, private and other addresses that are not on the public net."""
+    http_loopback: bool | None = None
+    """Whether they may call loopback addresses; None: where `waterclock up` runs everything on one machine, whose
+    commands can do so anyway."""
     run_as: Annotated[str, Meta(min_length=1, description="the name of a user")] | None = None
     """The user that commands run as; only root can choose another than itself."""
     cache_bytes: Bytes = 1024 * 1024 * 1024

@@ -29,26 +29,31 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HttpPerformer:
-    def __init__(self, session: aiohttp.ClientSession, outputs: Outputs, *, private: bool) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, outputs: Outputs, *, private: bool, loopback: bool
+    ) -> None:
         self._session = session
         self._outputs = outputs
         self._private = private
+        self._loopback = loopback
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, outputs: Outputs, *, private: bool) -> AsyncIterator["HttpPerformer"]:
-        """`private`: whether calls may go to addresses that are not on the public net."""
+    async def open(
+        cls, outputs: Outputs, *, private: bool, loopback: bool = False
+    ) -> AsyncIterator["HttpPerformer"]:
+        """`private`: whether calls may go to addresses that are not on the public net; `loopback`: to these alone."""
         connector = aiohttp.TCPConnector(
             limit=0,
             use_dns_cache=False,
-            resolver=None if private else PublicResolver(),
+            resolver=None if private else PublicResolver(loopback),
             force_close=True,
         )
         timeout = aiohttp.ClientTimeout(total=_LONGEST_SECONDS, sock_connect=_CONNECT_SECONDS)
         async with aiohttp.ClientSession(
             connector=connector, timeout=timeout, trust_env=False, cookie_jar=aiohttp.DummyCookieJar()
         ) as session:
-            yield cls(session, outputs, private=private)
+            yield cls(session, outputs, private=private, loopback=loopback)
 
     async def perform(self, attempt: Attempt, running: Running) -> ending.Ending:
         task = attempt.item.spec.task
@@ -96,7 +101,7 @@ class HttpPerformer:
         if url.scheme not in _SCHEMES or not url.host:
             raise ValueError(f"expected a URL that starts with http:// or https://, found {text!r}")
         if not self._private and is_address(url.host):
-            require_public(url.host)
+            require_public(url.host, self._loopback)
         return url
 
 

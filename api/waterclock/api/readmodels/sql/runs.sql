@@ -43,3 +43,8 @@ FROM waterclock.job_runs WHERE run_id = $1;
 -- name: version
 -- The version of the definition a run runs with.
 SELECT version FROM waterclock.job_runs WHERE run_id = $1;
+
+-- name: taken
+-- How many fires of its schedule a job has taken: what was skipped or missed is none.
+SELECT count(*) AS count FROM waterclock.job_runs
+WHERE job_id = $1 AND trigger IN ('schedule', 'catch_up', 'dependency') AND status NOT IN ('SKIPPED', 'MISSED');

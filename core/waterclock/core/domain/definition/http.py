@@ -7,6 +7,7 @@ from msgspec import UnsetType
 
 from waterclock.core.domain.definition.problems import Problems
 from waterclock.core.domain.definition.said import said, said_or
+from waterclock.core.domain.workflow.template import without_templates
 from waterclock.proto.requests import HttpRequest
 from waterclock.proto.spec import Http
 
@@ -36,10 +37,13 @@ def http_of(request: HttpRequest, problems: Problems) -> Http:
     )
 
 
-def _check_url(url: str, problems: Problems) -> None:
+def _check_url(text: str, problems: Problems) -> None:
+    url = without_templates(text)
     if _NOT_IN_A_URL.search(url):
         problems.add("url", "contains a space or control character")
         return
+    if url != text and not url.startswith("http"):
+        return  # where it leads is for a value to say, and checked when it has
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

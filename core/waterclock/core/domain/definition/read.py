@@ -32,7 +32,7 @@ class Reader(Generic[R]):
         self._fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
     def read(self, body: Body, problems: Problems, limits: DefinitionLimits) -> R:
-        """The request, without the fields that are reported as wrong."""
+        """The request, without the fields that are reported as wrong; there is none without one that it must have."""
         if isinstance(body, bytes):
             _check_size(len(body), limits)
             try:
@@ -56,6 +56,11 @@ class Reader(Generic[R]):
                     good[field.name] = msgspec.convert(value, field.type)
                 except msgspec.ValidationError as error:
                     problems.add(*wording.explain(error, name, field.type))
+        for name, field in self._fields.items():
+            if field.required and field.name not in good:
+                if not problems.has(name):
+                    problems.add(name, "is required")
+                problems.refuse()
         return self._kind(**good)
 
     def _unknown(self, name: str) -> str:

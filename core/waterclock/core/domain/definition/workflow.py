@@ -8,8 +8,8 @@ from waterclock.core.domain.definition.said import said, said_or
 from waterclock.core.domain.definition.task import ALONGSIDE, WHAT, task_of
 from waterclock.core.domain.workflow.references import check_references
 from waterclock.proto.names import is_user_id
-from waterclock.proto.requests import JobRequest, NodeRequest
-from waterclock.proto.spec import Node, Workflow
+from waterclock.proto.requests import AnyRule, JobRequest, NodeRequest
+from waterclock.proto.spec import Node, TriggerRule, Workflow
 
 
 def workflow_of(request: JobRequest, problems: Problems) -> Workflow:
@@ -26,6 +26,18 @@ def workflow_of(request: JobRequest, problems: Problems) -> Workflow:
     return Workflow(nodes=nodes)
 
 
+def _rule(rule: TriggerRule | AnyRule) -> TriggerRule:
+    match rule:
+        case "any_success":
+            return "one_success"
+        case "any_failed":
+            return "one_failed"
+        case "any_done":
+            return "one_done"
+        case _:
+            return rule
+
+
 def _node(request: NodeRequest, problems: Problems) -> Node:
     for field, text in (("id", request.id), ("queue", said_or(request.queue, "default"))):
         if not is_user_id(text):
@@ -38,7 +50,7 @@ def _node(request: NodeRequest, problems: Problems) -> Node:
         id=request.id,
         task=task_of(request, request.id, problems),
         depends_on=upstream,
-        trigger_rule=said_or(request.trigger_rule, "all_success"),
+        trigger_rule=_rule(said_or(request.trigger_rule, "all_success")),
         payload=said(request.payload),
         condition=said(request.condition),
         map=None if expansion is None else fan_out_of(expansion, upstream, problems.under("map")),

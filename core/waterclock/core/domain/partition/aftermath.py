@@ -7,9 +7,11 @@ from waterclock.core.domain.partition.index import Scheduled
 from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Backfill, Ended, Run
+from waterclock.core.domain.partition.taking import Taking
 from waterclock.core.domain.partition.waves import Waves
 from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import Instant, NodeMarked, RunCancelRequested, RunEvent, RunStarted
+from waterclock.proto.spec import Workflow
 from waterclock.proto.work import StopRequest
 
 _PASS_EVENTS = 2000
@@ -24,6 +26,7 @@ class Aftermath:
         schedules: Schedules,
         backfills: Backfills,
         dependents: Dependents,
+        taking: Taking,
     ) -> None:
         self.expansions = Expansions(ledger, self.emit)
         self._waves = Waves(ledger, self.emit)
@@ -33,6 +36,7 @@ class Aftermath:
         self._schedules = schedules
         self._backfills = backfills
         self._dependents = dependents
+        self._taking = taking
 
     def emit(self, event: RunEvent, now: Instant) -> None:
         """Decide on an event, and on what follows from it."""
@@ -81,10 +85,22 @@ class Aftermath:
         """Give a run that waits what it waits for, or a timer."""
         if run.cancelling and run.status in ("WAITING", "RETRYING"):
             self.cancel(run, "cancel requested", now, recorded=True)
-        elif run.waits == "decision" or (run.waits == "timer" and run.due <= now):
+        elif run.waits == "decision":
+            if self._has_turn(run, now):
+                self._ledger.queue_again(run, now)
+        elif run.waits == "timer" and run.due <= now:
             self._ledger.queue_again(run, now)
         elif run.waits == "timer":
             self._wheel.add(run.due, run)
+
+    def _has_turn(self, run: Run, now: Instant) -> bool:
+        """Whether a run that somebody asked for may begin: a wave only when its workflow's others have ended."""
+        if run.trigger != "now" or run.parent is not None:
+            return True
+        known = self._ledger.definition(run)
+        if known is None or not isinstance(known.spec.task, Workflow):
+            return True
+        return self._taking.take_turn(run, known.spec, now)
 
     def release(self, job_id: str, now: Instant) -> None:
         """Queue the oldest run that waits for the ones before it, if they have all ended."""

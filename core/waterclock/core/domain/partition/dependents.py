@@ -63,7 +63,7 @@ class Dependents:
     def let_pass(self, run: Run, now: Instant) -> bool:
         """Whether a run whose turn has come may go on; if not, it is said for whom it waits."""
         state = self._ledger.state
-        if run.trigger == "dependency" or run.job_id not in state.dependencies:
+        if run.trigger in ("dependency", "now") or run.job_id not in state.dependencies:
             return True
         if lacking := missing(state.dependencies, run.job_id, run.scheduled):
             self._ledger.emit(

@@ -50,7 +50,7 @@ class Owner:
         self._backfills = Backfills(self._ledger)
         self._dependents = Dependents(self._ledger, taking)
         self._aftermath = Aftermath(
-            self._ledger, self._wheel, self.schedules, self._backfills, self._dependents
+            self._ledger, self._wheel, self.schedules, self._backfills, self._dependents, taking
         )
         self._posted: set[str] = set()
         """Letters that were handed out to be sent."""

@@ -60,7 +60,10 @@ class Run(Struct, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def blocks(self) -> bool:
-        """Whether the overlap policy counts this run: run-now and backfill do not disturb the schedule."""
+        """Whether the overlap policy counts this run. Run-now and backfill do not disturb the schedule; but waves never
+        mix, and one that was asked for counts as soon as its turn has been decided."""
+        if self.trigger == "now":
+            return self.waits == "overlap" or (self.parts == "wave" and self.waits != "decision")
         return self.trigger in ("schedule", "catch_up", "dependency")
 
 

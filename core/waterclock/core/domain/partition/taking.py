@@ -6,6 +6,7 @@ from waterclock.core.domain import ids
 from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.overlap import decide_overlap
 from waterclock.core.domain.partition.post import missing, waits_for
+from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.start_deadline import too_late
 from waterclock.proto.events import (
     DependenciesUsed,
@@ -66,6 +67,31 @@ class Taking:
             ledger.emit(self._waiting(fire, run_id, overlap.reason, number, now))
         else:
             self._queue(fire, run_id, number, now)
+
+    def take_turn(self, wave: Run, spec: JobSpec, now: Instant) -> bool:
+        """Whether a wave that somebody asked for may begin. Where a fire would be skipped it waits: it is wanted."""
+        ledger = self._ledger
+        policy = "queue_all" if spec.overlap in ("skip", "queue_one") else spec.overlap
+        overlap = decide_overlap(policy, ledger.active(wave.job_id))
+        for other in overlap.terminate:
+            ledger.cancel(ledger.state.runs[other], f"terminated for {wave.run_id}", now, at_once=True)
+        for other in overlap.cancel:
+            ledger.cancel(ledger.state.runs[other], f"cancelled for {wave.run_id}", now)
+        if overlap.verdict == "queue" or not ledger.active(wave.job_id):
+            return True
+        ledger.emit(
+            RunWaiting(
+                run_id=wave.run_id,
+                at=now,
+                version=wave.version,
+                scheduled=wave.scheduled,
+                due=wave.due,
+                reason=overlap.reason,
+                trigger=wave.trigger,
+                epoch=wave.epoch or ledger.epoch_after(wave.job_id),
+            )
+        )
+        return False
 
     def _queue(self, fire: DueFire, run_id: str, number: int | None, now: Instant) -> None:
         """Hand it to the executors, once the jobs it depends on have completed."""

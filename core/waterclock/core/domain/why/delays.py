@@ -118,16 +118,16 @@ def _take(clock: _Clock, event: RunEvent) -> None:
         case RunRetryRequested() | RerunRequested() | NodeCleared():
             clock.turn(event.at, "scheduler")
         case RunWaiting():
-            _due(clock, event.scheduled, event.due)
+            _due(clock, event)
             clock.turn(event.at, "waiting", what=event.reason)
         case RunQueued():
-            _due(clock, event.scheduled, event.due)
+            _due(clock, event)
             clock.turn(event.at, "queue", attempt=event.attempt)
         case RunOpened():
-            _due(clock, event.scheduled, event.due)
+            _due(clock, event)
             clock.turn(event.at, "execution", attempt=event.attempt, what="its parts were running")
         case RunSkipped():
-            _due(clock, event.scheduled, event.due)
+            _due(clock, event)
             clock.turn(event.at, None)
         case RunsMissed():
             clock.begin("scheduler", event.scheduled)
@@ -162,11 +162,14 @@ def _take(clock: _Clock, event: RunEvent) -> None:
             pass
 
 
-def _due(clock: _Clock, scheduled: Instant, due: Instant) -> None:
-    """The first decision: the life began when the run was scheduled."""
+def _due(clock: _Clock, event: RunWaiting | RunQueued | RunOpened | RunSkipped) -> None:
+    """The first decision: the life began when the run was scheduled. A part is due when its turn has come."""
     if clock.kind is None and not clock.stretches:
-        clock.begin("jitter", scheduled)
-        clock.turn(max(scheduled, due), "scheduler")
+        if event.trigger in ("workflow", "fan_out"):
+            clock.turn(event.scheduled, "waiting", what="other parts came before it")
+        else:
+            clock.begin("jitter", event.scheduled)
+        clock.turn(max(event.scheduled, event.due), "scheduler")
 
 
 def _ran(clock: _Clock, started: Instant, attempt: int) -> None:
