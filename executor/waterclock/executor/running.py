@@ -13,11 +13,13 @@ from waterclock.executor.attempt import Attempt
 from waterclock.executor.context import Progress
 from waterclock.proto.work import WorkItem
 
+CauseKind = Literal["cancelled", "timed_out", "handed_back", "fenced"]
+
 
 class Cause(Struct, frozen=True, kw_only=True):
     """Why an attempt is stopped before its end."""
 
-    kind: Literal["cancelled", "timed_out", "handed_back", "fenced"]
+    kind: CauseKind
     reason: str
     grace: float = 0.0
     """Seconds between TERM and KILL."""
@@ -104,10 +106,8 @@ def ended_by(
             return ending.Cancelled(reason=cause.reason, traces=traces)
         case "timed_out":
             return ending.TimedOut(reason=cause.reason, error_message=error_message, traces=traces)
-        case "handed_back":
+        case "handed_back" | "fenced":  # neither is the job's fault
             return ending.HandedBack(reason=cause.reason, traces=traces)
-        case "fenced":
-            return ending.Failed(reason=cause.reason, error_message=error_message, traces=traces)
         case _:
             assert_never(cause.kind)
 

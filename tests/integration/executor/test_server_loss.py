@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from servers.server import Server
+from waiting import is_alive
 from waterclock.executor import Context, Worker
-from waterclock.proto.events import RunSucceeded
+from waterclock.proto.events import OutcomeRejected, RunFailed, RunReturned, RunSucceeded
 from waterclock.proto.spec import Handler, Shell
 from workshop.owner import Owner, eventually
 from workshop.shop import open_shop, settings_for
@@ -39,6 +40,25 @@ async def test_an_outcome_waits_for_the_server(owner: Owner, nats_server: Server
         assert (await owner.end_of(item, RunSucceeded)).output == 42
         await owner.nothing_left()
     assert len(owner.ends_of(item)) == 1
+
+
+async def test_an_attempt_that_lost_its_lease_to_an_outage_has_not_failed(
+    owner: Owner, nats_server: Server, tmp_path: Path
+) -> None:
+    async with open_shop(settings_for(nats_server.url, tmp_path)):
+        command = f"echo $$ > {tmp_path}/pid; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
+        item = await owner.submit(Shell(command=command), delivery="exactly_once")
+        await eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "its pid")
+        pid = int((tmp_path / "pid").read_text())
+        await asyncio.to_thread(nats_server.kill)
+        await eventually(lambda: not is_alive(pid), "the end of the process")
+        (tmp_path / "go").touch()
+        await asyncio.to_thread(nats_server.start)
+        await owner.until(
+            lambda: any(isinstance(event, RunReturned | OutcomeRejected) for event in owner.of(item)),
+            "what became of it",
+        )
+    assert not any(isinstance(event, RunFailed) for event in owner.of(item))
 
 
 async def test_nothing_is_lost_or_forgotten_while_the_server_comes_and_goes(

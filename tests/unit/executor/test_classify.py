@@ -6,6 +6,7 @@ import pytest
 
 from waterclock.executor import ending
 from waterclock.executor.classify import classify, rejected
+from waterclock.executor.running import Cause, CauseKind, ended_by
 from waterclock.proto.events import (
     RunCancelled,
     RunEvent,
@@ -44,6 +45,22 @@ def test_every_ending_has_its_event(end: ending.Ending, kind: type[RunEvent]) ->
     )
     assert event.started == NOON + 5
     assert event.fencing_token == 7
+
+
+@pytest.mark.parametrize(
+    ("kind", "event"),
+    [
+        ("cancelled", RunCancelled),
+        ("timed_out", RunTimedOut),
+        ("handed_back", RunReturned),
+        ("fenced", RunReturned),
+    ],
+)
+def test_an_attempt_that_was_stopped_ends_by_the_cause_and_a_lost_lease_is_no_failure_of_the_job(
+    kind: CauseKind, event: type[RunEvent]
+) -> None:
+    end = ended_by(Cause(kind=kind, reason="stopped"))
+    assert type(classify(attempt(), end, NOW)) is event
 
 
 @pytest.mark.parametrize(
