@@ -2,7 +2,7 @@
 
 import pytest
 
-from waterclock.core.domain.partition.catch_up import COUNT_LIMIT, LIMIT, decide_catch_up
+from waterclock.core.domain.partition.catch_up import COUNT_LIMIT, LIMIT, SINGLY, decide_catch_up
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.spec import CatchUp, CatchUpPolicy, Schedule
 
@@ -11,6 +11,10 @@ START = 1_800_000_000 * SECOND
 MINUTE = 60 * SECOND
 EVERY_MINUTE = compile_schedule(Schedule(schedule_type="INTERVAL", interval_seconds=60), "x")
 EVERY_SECOND = compile_schedule(Schedule(schedule_type="INTERVAL", interval_seconds=1), "x")
+
+
+def singly(first: int, last: int) -> list[tuple[int, int, int]]:
+    return [(number, number, 1) for number in range(first, last + 1)]
 
 
 def decide(
@@ -28,16 +32,16 @@ def decide(
     ("policy", "window", "down", "late", "taken", "missed"),
     [
         ("none", 3600, 1, 9, [1], []),
-        ("none", 3600, 1, 11, [], [(1, 1, 1)]),
-        ("none", 3600, 5, 0, [5], [(1, 4, 4)]),
-        ("none", 3600, 5, 5, [], [(1, 5, 5)]),
-        ("latest", 3600, 5, 0, [5], [(1, 4, 4)]),
-        ("latest", 3600, 5, 30, [5], [(1, 4, 4)]),
-        ("latest", 20, 5, 30, [], [(1, 5, 5)]),
+        ("none", 3600, 1, 11, [], singly(1, 1)),
+        ("none", 3600, 5, 0, [5], singly(1, 4)),
+        ("none", 3600, 5, 5, [], singly(1, 5)),
+        ("latest", 3600, 5, 0, [5], singly(1, 4)),
+        ("latest", 3600, 5, 30, [5], singly(1, 4)),
+        ("latest", 20, 5, 30, [], singly(1, 5)),
         ("latest", 3600, 1, 30, [1], []),
         ("all", 3600, 5, 30, [1, 2, 3, 4, 5], []),
-        ("all", 150, 5, 30, [3, 4, 5], [(1, 2, 2)]),
-        ("all", 10, 5, 30, [], [(1, 5, 5)]),
+        ("all", 150, 5, 30, [3, 4, 5], singly(1, 2)),
+        ("all", 10, 5, 30, [], singly(1, 5)),
     ],
 )
 def test_policies(
@@ -49,6 +53,11 @@ def test_policies(
     missed: list[tuple[int, int, int]],
 ) -> None:
     assert decide(policy, window, down, late) == (taken, missed)
+
+
+def test_few_missed_fires_have_an_entry_each_and_many_share_one() -> None:
+    assert decide("latest", 3600, SINGLY + 1) == ([SINGLY + 1], singly(1, SINGLY))
+    assert decide("latest", 3600, SINGLY + 2) == ([SINGLY + 2], [(1, SINGLY + 1, SINGLY + 1)])
 
 
 def test_a_short_stall_drops_nothing_whatever_the_policy() -> None:

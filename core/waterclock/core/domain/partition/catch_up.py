@@ -15,6 +15,8 @@ _PUNCTUAL = 1_000_000
 """At most so late is a fire that came due after the downtime and not in it."""
 LIMIT = 1000
 """How many fires one catch-up of `all` takes; what is older is missed."""
+SINGLY = 20
+"""So many missed fires each have an entry of their own in the history; more of them share one."""
 COUNT_LIMIT = 10_000
 """How far missed fires are counted one by one."""
 _SECOND = 1_000_000
@@ -80,12 +82,15 @@ def _last(fires: Fires, until: Instant, count: int) -> list[Instant]:
 def _split(
     fires: Fires, first: Instant, taken: list[Instant], until: Instant, reason: str
 ) -> CatchUpDecision:
-    """What is taken, and the range before it as missed."""
+    """What is taken, and what came before it as missed: one by one, or as a range."""
     end = taken[0] if taken else until + 1
     last = fires.previous(end - 1)
     if last is None or last.scheduled < first:
         return CatchUpDecision(tuple(taken))
     count = fires.count_between(first, end, COUNT_LIMIT)
+    if count <= SINGLY:
+        missed = [fire.scheduled for fire in fires.between(first, end)]
+        return CatchUpDecision(tuple(taken), tuple(Missed(at, at, 1, reason) for at in missed))
     if count >= COUNT_LIMIT:
         reason += f" ({COUNT_LIMIT} or more fires)"
     return CatchUpDecision(tuple(taken), (Missed(first, last.scheduled, count, reason),))
