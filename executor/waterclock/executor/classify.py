@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from waterclock.core.domain.retry import next_attempt_at
+from waterclock.core.domain.retry import CRASH_LIMIT, next_attempt_at
 from waterclock.executor import ending
 from waterclock.executor.attempt import Attempt
 from waterclock.proto.events import (
@@ -84,6 +84,10 @@ def classify(attempt: Attempt, end: ending.Ending, now: Instant) -> OutcomeEvent
                 fencing_token=attempt.fencing_token,
             )
         case ending.HandedBack():
+            crashes = attempt.crash_count + 1 if end.crashed else 0
+            if crashes >= CRASH_LIMIT:
+                reason = f"{end.reason}; {crashes} crashes, no further attempt"
+                return classify(attempt, ending.Failed(reason=reason, final=True, traces=traces), now)
             return RunReturned(
                 run_id=item.run_id,
                 at=now,
@@ -91,6 +95,7 @@ def classify(attempt: Attempt, end: ending.Ending, now: Instant) -> OutcomeEvent
                 executor_id=attempt.executor_id,
                 started=attempt.started,
                 reason=end.reason,
+                crash_count=crashes,
                 log_url=traces.log_url,
                 fencing_token=attempt.fencing_token,
             )

@@ -54,6 +54,8 @@ class Cancelled(Struct, frozen=True, kw_only=True):
 
 class HandedBack(Struct, frozen=True, kw_only=True):
     reason: str
+    crashed: bool = False
+    """Not by choice: its lease was lost. An outage does that, or a handler that blocks the loop, again and again."""
     traces: Traces = NO_TRACES
 
 

@@ -106,8 +106,10 @@ def ended_by(
             return ending.Cancelled(reason=cause.reason, traces=traces)
         case "timed_out":
             return ending.TimedOut(reason=cause.reason, error_message=error_message, traces=traces)
-        case "handed_back" | "fenced":  # neither is the job's fault
+        case "handed_back":
             return ending.HandedBack(reason=cause.reason, traces=traces)
+        case "fenced":
+            return ending.HandedBack(reason=cause.reason, crashed=True, traces=traces)
         case _:
             assert_never(cause.kind)
 

@@ -203,6 +203,7 @@ def _write(row: RunRow, event: RunEvent) -> AttemptRow | None:
         case RunReturned():
             _end(row, event)
             row.reason = clean(event.reason) or f"handed back by {event.executor_id}"
+            row.crash_count = max(row.crash_count, event.crash_count)
             return _uncounted(row, "RETURNED")
         case RunLost():
             row.crash_count = event.crash_count

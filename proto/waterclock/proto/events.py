@@ -198,9 +198,11 @@ class RunSnoozed(Outcome, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
 
 
 class RunReturned(Outcome, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="returned"):
-    """A draining executor handed the attempt back; it does not count."""
+    """The executor handed the attempt back, since it drains or lost the run's lease; it does not count."""
 
     reason: str = ""
+    crash_count: int = 0
+    """With a lost lease, that counts among the crashes; 0: there was none."""
 
 
 class RunCancelled(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="cancelled"):

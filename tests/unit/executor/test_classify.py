@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from waterclock.core.domain.retry import CRASH_LIMIT
 from waterclock.executor import ending
 from waterclock.executor.classify import classify, rejected
 from waterclock.executor.running import Cause, CauseKind, ended_by
@@ -61,6 +63,18 @@ def test_an_attempt_that_was_stopped_ends_by_the_cause_and_a_lost_lease_is_no_fa
 ) -> None:
     end = ended_by(Cause(kind=kind, reason="stopped"))
     assert type(classify(attempt(), end, NOW)) is event
+
+
+def test_a_lease_that_is_lost_again_and_again_is_a_poison_in_the_end() -> None:
+    lost = ended_by(Cause(kind="fenced", reason="its lease was lost"))
+    again, last = (
+        classify(replace(attempt(), crash_count=crashes), lost, NOW)
+        for crashes in (CRASH_LIMIT - 2, CRASH_LIMIT - 1)
+    )
+    assert isinstance(again, RunReturned)
+    assert again.crash_count == CRASH_LIMIT - 1
+    assert isinstance(last, RunFailed)
+    assert (last.retry_at, last.reason) == (None, "its lease was lost; 5 crashes, no further attempt")
 
 
 @pytest.mark.parametrize(

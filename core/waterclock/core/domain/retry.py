@@ -4,6 +4,8 @@ from waterclock.core.domain.ids import fraction
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import Retry
 
+CRASH_LIMIT = 5
+"""A run whose executor died or lost its lease this often is a dead letter."""
 _SECOND = 1_000_000
 
 

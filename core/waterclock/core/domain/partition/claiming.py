@@ -1,11 +1,10 @@
 """May a delivery that is not the first run?"""
 
 from waterclock.core.domain.partition.state import Run
+from waterclock.core.domain.retry import CRASH_LIMIT
 from waterclock.proto.events import Instant, RunCancelled, RunLost
 from waterclock.proto.work import ClaimReply, ClaimRequest
 
-CRASH_LIMIT = 5
-"""A run whose executor died this often is a dead letter."""
 _SILENT_DELIVERIES = 3
 """From this delivery on, an attempt that never said it started counts as a crash: it may kill its executor at once."""
 

@@ -252,6 +252,7 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
         case RunReturned():
             run.due, run.waits = event.at, "timer"
             run.attempt -= 1
+            run.crash_count = max(run.crash_count, event.crash_count)
         case RunLost():
             run.crash_count = event.crash_count
             run.executor_id = None
