@@ -10,6 +10,7 @@ from servers.backend import own_nats, own_postgres, shared_nats, shared_postgres
 from servers.isolation import delete_streams, fresh_database
 from servers.leftovers import kill, leftovers, mark_session
 from servers.server import Server
+from waterclock.core.runtime.ports import LOOPBACK
 
 
 def pytest_configure() -> None:
@@ -73,3 +74,17 @@ async def database_url(shared_postgres_url: str) -> AsyncIterator[str]:
     """An empty database; its role may create schemas, roles and databases."""
     async with fresh_database(shared_postgres_url) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[str]:
+    """A service that speaks S3, common to all; buckets are for the tests to make."""
+    from moto.server import ThreadedMotoServer  # takes a second to import
+
+    server = ThreadedMotoServer(ip_address=LOOPBACK, port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()

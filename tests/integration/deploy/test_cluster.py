@@ -7,24 +7,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from moto.server import ThreadedMotoServer
 
 from integration.deploy.cluster import NODES, Cluster
 from waterclock.core.runtime.ports import LOOPBACK
 from waterclock.core.runtime.process import Process
 
 COMPONENTS = ("scheduler", "executor", "projector", "api")
-
-
-@pytest.fixture
-def s3_endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address=LOOPBACK, port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-    finally:
-        server.stop()
 
 
 @pytest.fixture

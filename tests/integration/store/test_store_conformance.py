@@ -1,11 +1,10 @@
 """One suite for every store: what callers may rely on, whatever is behind."""
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from hashlib import sha256
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
@@ -17,17 +16,6 @@ from waterclock.core.store.store import Missing, Store, StoreError, one_piece
 from waterclock.proto import names
 
 MEGABYTE = 1024 * 1024
-
-
-@pytest.fixture(scope="module")
-def s3_endpoint() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        yield f"http://{host}:{port}"
-    finally:
-        server.stop()
 
 
 @pytest.fixture(params=["embedded", "embedded logs", "s3"])
