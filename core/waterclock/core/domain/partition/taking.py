@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from waterclock.core.domain import ids
 from waterclock.core.domain.partition.ledger import Ledger
-from waterclock.core.domain.partition.overlap import decide_overlap
+from waterclock.core.domain.partition.overlap import OverlapDecision, decide_overlap
 from waterclock.core.domain.partition.post import missing, waits_for
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.start_deadline import too_late
@@ -59,10 +59,7 @@ class Taking:
         if overlap.verdict == "skip":
             self._skip(fire, run_id, overlap.reason, overlap.because_of, now)
             return
-        for other in overlap.terminate:
-            ledger.cancel(ledger.state.runs[other], f"terminated for {run_id}", now, at_once=True)
-        for other in overlap.cancel:
-            ledger.cancel(ledger.state.runs[other], f"cancelled for {run_id}", now)
+        self._make_room(overlap, run_id, now)
         if overlap.verdict == "wait" and ledger.active(fire.job_id):
             ledger.emit(self._waiting(fire, run_id, overlap.reason, number, now))
         else:
@@ -73,10 +70,7 @@ class Taking:
         ledger = self._ledger
         policy = "queue_all" if spec.overlap in ("skip", "queue_one") else spec.overlap
         overlap = decide_overlap(policy, ledger.active(wave.job_id))
-        for other in overlap.terminate:
-            ledger.cancel(ledger.state.runs[other], f"terminated for {wave.run_id}", now, at_once=True)
-        for other in overlap.cancel:
-            ledger.cancel(ledger.state.runs[other], f"cancelled for {wave.run_id}", now)
+        self._make_room(overlap, wave.run_id, now)
         if overlap.verdict == "queue" or not ledger.active(wave.job_id):
             return True
         ledger.emit(
@@ -92,6 +86,13 @@ class Taking:
             )
         )
         return False
+
+    def _make_room(self, overlap: OverlapDecision, run_id: str, now: Instant) -> None:
+        ledger = self._ledger
+        for other in overlap.terminate:
+            ledger.cancel(ledger.state.runs[other], f"terminated for {run_id}", now, at_once=True)
+        for other in overlap.cancel:
+            ledger.cancel(ledger.state.runs[other], f"cancelled for {run_id}", now)
 
     def _queue(self, fire: DueFire, run_id: str, number: int | None, now: Instant) -> None:
         """Hand it to the executors, once the jobs it depends on have completed."""
