@@ -6,6 +6,8 @@ from bench.report.targets import TARGETS
 from bench.result import Result
 from bench.results import Results
 
+_DRAWN = ("scheduler", "executor", "projector", "api")
+
 
 def targets(results: Results) -> str:
     rows = []
@@ -109,6 +111,9 @@ def rates(results: Results) -> str:
         "## Every rate\n\n"
         + table(("scenario", "rate", "CPU s / 1,000", "with"), rows)
         + "\n\n![CPU by process](benchmarks/cpu.svg)"
+        + "\n\nWhere each spends it (`python -m bench.profile 60000 --flames`): "
+        + ", ".join(f"[{each}](benchmarks/flames/{each}.svg)" for each in _DRAWN)
+        + "."
     )
 
 
