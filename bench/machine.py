@@ -6,7 +6,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-from waterclock.core.runtime.embedded_nats import nats_server_binary
+from waterclock.core.runtime.embedded.nats import nats_server_binary
 
 
 def machine() -> str:

@@ -22,8 +22,8 @@ from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.core.runtime.settings import Settings, as_environment
-from waterclock.executor.processes import Processes
-from waterclock.executor.warden.orders import Limits
+from waterclock.executor.warden.client import Processes
+from waterclock.executor.warden.messages import Limits
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, encode
 from waterclock.proto.events import RunSucceeded
@@ -33,7 +33,7 @@ from waterclock.proto.work import WorkItem
 ROUNDS = 5
 SLOTS = 16
 EXECUTOR = (
-    "from waterclock.core.runtime.service import run_service; from waterclock.core.runtime.settings import load;"
+    "from waterclock.core.runtime.lifecycle import run_service; from waterclock.core.runtime.settings import load;"
     "from waterclock.executor.service import run; raise SystemExit(run_service('executor', run, load({})))"
 )
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from waterclock.core.runtime.connection_file import resolved
+from waterclock.core.runtime.data_directory import resolved
 from waterclock.core.runtime.settings import Settings
-from waterclock.projector.rebuild import rebuild
+from waterclock.projector.rebuild.rebuild import rebuild
 
 
 async def _rebuild(data: Path) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from waterclock.core.runtime.embedded_nats import EmbeddedNats, nats_server_binary
-from waterclock.core.runtime.embedded_postgres import EmbeddedPostgres
-from waterclock.core.runtime.embedded_server import start_blocking
-from waterclock.core.runtime.ports import LOOPBACK, free_port
-from waterclock.core.runtime.process import Process, spawn, stop_blocking
+from waterclock.core.runtime.embedded.nats import EmbeddedNats, nats_server_binary
+from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port
+from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
+from waterclock.core.runtime.embedded.server import start_blocking
+from waterclock.core.runtime.processes.process import Process, spawn, stop_blocking
 
 _WITHIN = 30.0
 

@@ -18,14 +18,14 @@ from chaos.nodes import ClusterNode
 from chaos.proxy import Proxy
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.runtime.child import Child
-from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.embedded_postgres import EmbeddedPostgres
-from waterclock.core.runtime.embedded_server import EmbeddedServer
-from waterclock.core.runtime.nats_credentials import inbox_of
-from waterclock.core.runtime.ports import LOOPBACK, free_port
-from waterclock.core.runtime.program import Component, Server
-from waterclock.core.runtime.program import Program as Kept
+from waterclock.core.runtime.embedded.nats import EmbeddedNats
+from waterclock.core.runtime.embedded.nats_credentials import inbox_of
+from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port
+from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
+from waterclock.core.runtime.embedded.server import EmbeddedServer
+from waterclock.core.runtime.processes.child import Child
+from waterclock.core.runtime.processes.program import Component, Server
+from waterclock.core.runtime.processes.program import Program as Kept
 
 TESTS = Path(__file__).parent.parent
 TOKEN = "a-token-for-the-fault-suite"

@@ -9,9 +9,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from chaos.proxy import Proxy
-from waterclock.core.runtime.embedded_nats import nats_server_binary
-from waterclock.core.runtime.ports import LOOPBACK, free_port
-from waterclock.core.runtime.process import Process, spawn
+from waterclock.core.runtime.embedded.nats import nats_server_binary
+from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port
+from waterclock.core.runtime.processes.process import Process, spawn
 
 _PASSWORD = "a-password-for-the-fault-suite"
 _NOWHERE = f"{LOOPBACK}:1"

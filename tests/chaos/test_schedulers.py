@@ -12,12 +12,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from servers.server import Server
-from waterclock.core.domain.audit import Auditor, AuditReport
+from waterclock.core.domain.explain.audit_report import AuditReport
+from waterclock.core.domain.explain.auditor import Auditor
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.frames import FrameWriter
 from waterclock.core.jetstream.publisher import Expect, Publisher
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.reader import last_message, stream_state
+from waterclock.core.jetstream.stream_reader import last_message, stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names

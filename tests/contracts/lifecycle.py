@@ -6,7 +6,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from waterclock.core.runtime.service import StopSignal, exit_code_of
+from waterclock.core.runtime.lifecycle import StopSignal, exit_code_of
 
 Run = Callable[[StopSignal], Awaitable[None]]
 

@@ -10,7 +10,7 @@ from waterclock.core.runtime.settings import as_environment
 
 _CODE = """
 import sys
-from waterclock.core.runtime.service import run_service
+from waterclock.core.runtime.lifecycle import run_service
 from waterclock.core.runtime.settings import load
 from waterclock.projector.service import run
 sys.exit(run_service("projector", run, load({})))

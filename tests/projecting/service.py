@@ -10,8 +10,8 @@ import asyncpg
 
 from projecting.log import PARTITIONS
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.reader import last_message
-from waterclock.core.runtime.service import StopSignal
+from waterclock.core.jetstream.stream_reader import last_message
+from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.service import run
 from waterclock.proto import names

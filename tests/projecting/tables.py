@@ -5,8 +5,8 @@ from typing import Any
 import asyncpg
 from msgspec.structs import astuple, replace
 
-from waterclock.projector.fold import Changes, Fold, Memory
-from waterclock.projector.rows import AttemptRow, Definition, JobHead, RunRow, dead_letter
+from waterclock.core.domain.readmodel.rows import AttemptRow, Definition, JobHead, RunRow, dead_letter
+from waterclock.projector.fold.fold import Changes, Fold, Memory
 from waterclock.proto.events import JobEvent, RunEvent
 
 Message = tuple[int, tuple[JobEvent, ...] | tuple[RunEvent, ...]]

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.embedded_postgres import EmbeddedPostgres
+from waterclock.core.runtime.embedded.nats import EmbeddedNats
+from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 
 from .server import Server
 

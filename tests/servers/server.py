@@ -1,8 +1,8 @@
 """A server a test may stop, kill and start again. It keeps its port and its data."""
 
-from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.embedded_server import EmbeddedServer, start_blocking
-from waterclock.core.runtime.process import Process, stop_blocking
+from waterclock.core.runtime.embedded.nats import EmbeddedNats
+from waterclock.core.runtime.embedded.server import EmbeddedServer, start_blocking
+from waterclock.core.runtime.processes.process import Process, stop_blocking
 
 
 class Server:

@@ -9,7 +9,7 @@ from simulation import waves
 from simulation.world import Work, World
 from waterclock.core.domain import ids
 from waterclock.core.domain.instants import datetime_of
-from waterclock.core.domain.job import (
+from waterclock.core.domain.job.aggregate import (
     CancelJob,
     CreateJob,
     Job,

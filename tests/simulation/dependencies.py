@@ -2,7 +2,7 @@
 
 from simulation.waves import Rows
 from simulation.world import World
-from waterclock.core.domain.partition.post import missing
+from waterclock.core.domain.partition.dependency_state import missing
 from waterclock.proto.events import DependencyCompleted, DependentChanged, RunOpened, RunQueued
 from waterclock.proto.names import job_of, part_path
 

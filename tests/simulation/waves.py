@@ -5,9 +5,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from simulation.world import World
-from waterclock.core.domain.run import TERMINAL, RunStatus, is_stale, transition
-from waterclock.core.domain.workflow.rules import RULES, Outcome, Upstream, decide_node
+from waterclock.core.domain.run.states import TERMINAL, RunStatus, is_stale, transition
 from waterclock.core.domain.workflow.shape import shape_of
+from waterclock.core.domain.workflow.trigger_rules import RULES, Outcome, Upstream, decide_node
 from waterclock.proto.events import (
     NodeCleared,
     NodeMarked,

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from waterclock.core.runtime.service import READY_FD
+from waterclock.core.runtime.lifecycle import READY_FD
 from waterclock.core.runtime.settings import Settings, as_environment
 
 TESTS = Path(__file__).parent.parent

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from waterclock.core.runtime.service import StopSignal
+from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor.service import Executor
 from waterclock.executor.worker import Worker

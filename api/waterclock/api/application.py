@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from waterclock.api.freshness import Freshness
-from waterclock.api.gate import Gate
-from waterclock.api.intake import Intake
-from waterclock.api.quotas import Quotas
+from waterclock.api.auth.gate import Gate
+from waterclock.api.auth.quotas import Quotas
+from waterclock.api.auth.tokens import Tokens
+from waterclock.api.commands.artifact_store import Shelf
+from waterclock.api.commands.intake import Intake
+from waterclock.api.commands.run_requests import Requests
+from waterclock.api.readmodels.freshness import Freshness
 from waterclock.api.readmodels.pool import Pool
-from waterclock.api.requests import Requests
-from waterclock.api.shelf import Shelf
-from waterclock.api.tokens import Tokens
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.definitions import Definitions
@@ -20,7 +20,7 @@ from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.instance import instance_id
 from waterclock.core.runtime.settings import Settings
-from waterclock.core.store.opening import open_store
+from waterclock.core.store.factory import open_store
 from waterclock.core.store.store import Store
 from waterclock.proto import names
 

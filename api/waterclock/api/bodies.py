@@ -6,15 +6,15 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 
 from waterclock.api import decoding
-from waterclock.api.definitions import refusal
-from waterclock.core.domain.definition import parse
-from waterclock.core.domain.definition.errors import InvalidDefinition
-from waterclock.core.domain.definition.limits import DefinitionLimits
-from waterclock.core.domain.definition.problems import Problems
-from waterclock.core.domain.definition.read import Reader
+from waterclock.api.commands.definitions import refusal
+from waterclock.core.domain.job import parse
+from waterclock.core.domain.job.errors import InvalidDefinition
+from waterclock.core.domain.job.limits import DefinitionLimits
+from waterclock.core.domain.job.request_reader import Reader
+from waterclock.core.domain.job.validate import Problems
 from waterclock.core.runtime.clock import now_us
+from waterclock.proto.commands import JobRequest, PreviewRequest
 from waterclock.proto.queries import JobPatch, WorkflowPatch
-from waterclock.proto.requests import JobRequest, PreviewRequest
 
 Q = TypeVar("Q", bound=Struct)
 

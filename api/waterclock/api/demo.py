@@ -7,7 +7,7 @@ import logging
 from typing import Any
 from urllib.parse import urlsplit
 
-from waterclock.core.runtime.connection_file import Connection
+from waterclock.core.runtime.data_directory import Connection
 
 JOBS: tuple[dict[str, Any], ...] = (
     {

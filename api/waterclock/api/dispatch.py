@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from waterclock.api.caller import Caller
+from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.namespaces import inward, outward
 from waterclock.api.errors import Unavailable
-from waterclock.api.methods import handler_of, stream_of
-from waterclock.api.namespaces import inward, outward
+from waterclock.api.handlers import handler_of, stream_of
+from waterclock.api.metrics import SECONDS, STREAMS
 from waterclock.api.readmodels.pool import ReadModelsAway
-from waterclock.api.tally import SECONDS, STREAMS
 from waterclock.core.jetstream.errors import LogFull, LogUnavailable
 from waterclock.core.store.store import StoreError
 from waterclock.proto.methods import Method

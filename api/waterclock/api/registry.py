@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from waterclock.api.caller import Caller
+from waterclock.api.auth.caller import Caller
 from waterclock.proto.methods import Method
 
 if TYPE_CHECKING:

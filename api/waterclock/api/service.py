@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import uvicorn
 
-from waterclock.api import nats_service, same_log
 from waterclock.api.application import Application, open_application
-from waterclock.api.rest import routes
-from waterclock.core.jetstream.vigil import Vigil
-from waterclock.core.runtime.service import StopSignal, ready
+from waterclock.api.commands import log_check
+from waterclock.api.http import routes
+from waterclock.api.nats import service
+from waterclock.core.jetstream.log_identity import Vigil
+from waterclock.core.runtime.lifecycle import StopSignal, ready
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.runtime.tls import server_context
 
@@ -33,8 +34,8 @@ async def run(settings: Settings, stop: StopSignal) -> None:
     async with open_application(settings) as app:
         vigil = Vigil(app.connection)
         await vigil.look()
-        await same_log.check(app)
-        async with nats_service.serve(app):
+        await log_check.check(app)
+        async with service.serve(app):
             serving = asyncio.create_task(serve_http(app, stop))
             watching = asyncio.create_task(vigil.keep())
             try:

@@ -3,7 +3,7 @@
 from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.settings import Settings
-from waterclock.core.store.opening import ensure_bucket
+from waterclock.core.store.factory import ensure_bucket
 
 
 async def setup(settings: Settings) -> None:

@@ -15,20 +15,20 @@ from waterclock.api.demo import submit_demo
 from waterclock.core.jetstream.connection import Connection as Log
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.runtime import logs
-from waterclock.core.runtime.child import ChildFailed
-from waterclock.core.runtime.connection_file import Connection, read_connection, write_connection
+from waterclock.core.runtime import structured_logs
+from waterclock.core.runtime.data_directory import Connection, read_connection, write_connection
 from waterclock.core.runtime.data_lock import DataInUse, locked
-from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.embedded_postgres import EmbeddedPostgres
-from waterclock.core.runtime.embedded_server import EmbeddedServer, ServerFailed
-from waterclock.core.runtime.nats_credentials import ADMIN, CLIENT, inbox_of
-from waterclock.core.runtime.ports import LOOPBACK, free_port, is_free
+from waterclock.core.runtime.embedded.nats import EmbeddedNats
+from waterclock.core.runtime.embedded.nats_credentials import ADMIN, CLIENT, inbox_of
+from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port, is_free
+from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
+from waterclock.core.runtime.embedded.server import EmbeddedServer, ServerFailed
+from waterclock.core.runtime.lifecycle import WRONG_USAGE, StopSignal
 from waterclock.core.runtime.private_file import private_directory, write_private
-from waterclock.core.runtime.program import Component, Server
-from waterclock.core.runtime.service import WRONG_USAGE, StopSignal
+from waterclock.core.runtime.processes.child import ChildFailed
+from waterclock.core.runtime.processes.program import Component, Server
+from waterclock.core.runtime.processes.supervisor import Supervisor
 from waterclock.core.runtime.settings import Settings, SettingsError, as_environment
-from waterclock.core.runtime.supervisor import Supervisor
 
 PROCESSES = ("nats", "postgres", "scheduler", "executor", "projector", "api")
 
@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 async def up(settings: Settings, *, demo: bool) -> int:
     """Run until SIGINT or SIGTERM. Returns the exit code."""
-    logs.setup("up", level=settings.log_level, format=settings.log_format)
+    structured_logs.setup("up", level=settings.log_level, format=settings.log_format)
     try:
         data = _directory(settings.data)
         with locked(data) as lock:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from waterclock.executor.attempt import Attempt
+from waterclock.executor.attempt.record import Attempt
 
 _LONGEST_NOTE = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

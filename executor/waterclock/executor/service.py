@@ -9,27 +9,27 @@ from waterclock.core.jetstream.broadcast import Broadcast
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.frames import FrameWriter
+from waterclock.core.jetstream.log_identity import Vigil
 from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.jetstream.vigil import Vigil
 from waterclock.core.runtime.instance import instance_id
-from waterclock.core.runtime.service import StopSignal, ready
+from waterclock.core.runtime.lifecycle import StopSignal, ready
 from waterclock.core.runtime.settings import Settings, SettingsError
-from waterclock.core.store.opening import open_store
-from waterclock.executor.desk import Desk
-from waterclock.executor.lane import Lane
-from waterclock.executor.lines import Line, command_line, worker_line
-from waterclock.executor.loading import load_workers
-from waterclock.executor.membership import Membership
-from waterclock.executor.output import Outputs
-from waterclock.executor.processes import Processes
-from waterclock.executor.progress_reports import ProgressReports
-from waterclock.executor.puller import Puller, sources_of
-from waterclock.executor.running import InHand
-from waterclock.executor.slots import Slots
-from waterclock.executor.tally import Tally
-from waterclock.executor.tells import telling
+from waterclock.core.store.factory import open_store
+from waterclock.executor.attempt.in_hand import InHand
+from waterclock.executor.attempt.progress import ProgressReports
+from waterclock.executor.attempt.runner import Lane
+from waterclock.executor.attempt.shared import Desk
+from waterclock.executor.heartbeat import Membership
+from waterclock.executor.intake.puller import Puller, sources_of
+from waterclock.executor.intake.routes import Line, command_line, worker_line
+from waterclock.executor.intake.slots import Slots
+from waterclock.executor.logs.live_output import telling
+from waterclock.executor.logs.output import Outputs
+from waterclock.executor.metrics import Tally
+from waterclock.executor.warden.client import Processes
 from waterclock.executor.worker import Worker
+from waterclock.executor.worker_program import load_workers
 from waterclock.proto import names
 
 _log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """`Worker.run()`: a program that is a worker, and nothing else."""
 
-from waterclock.core.runtime.connection_file import resolved
-from waterclock.core.runtime.service import StopSignal, run_service
+from waterclock.core.runtime.data_directory import resolved
+from waterclock.core.runtime.lifecycle import StopSignal, run_service
 from waterclock.core.runtime.settings import Settings, load
 from waterclock.executor.service import Executor
 from waterclock.executor.worker import Worker

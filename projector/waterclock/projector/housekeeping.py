@@ -7,14 +7,14 @@ from itertools import count
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
-from waterclock.core.runtime.backoff import Backoff
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.processes.backoff import Backoff
 from waterclock.core.runtime.settings import Settings
-from waterclock.projector.census import Census
-from waterclock.projector.database import TRANSIENT, connect
-from waterclock.projector.partitions import Weeks
+from waterclock.projector.fleet_tables import Census
+from waterclock.projector.read.share import Share
 from waterclock.projector.retention import Retention
-from waterclock.projector.share import Share
+from waterclock.projector.write.database import TRANSIENT, connect
+from waterclock.projector.write.weeks import Weeks
 
 _CENSUS = 2.0
 _RETENTION = 30

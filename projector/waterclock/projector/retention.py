@@ -9,8 +9,8 @@ import asyncpg
 from msgspec import Struct
 
 from waterclock.core.domain.instants import SECOND
-from waterclock.projector.partitions import Weeks
-from waterclock.projector.statements import statement
+from waterclock.projector.sql.statements import statement
+from waterclock.projector.write.weeks import Weeks
 from waterclock.proto.events import Instant
 
 _DAY = 86_400 * SECOND

@@ -8,22 +8,22 @@ from typing import Any
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError, LogUnavailable
+from waterclock.core.jetstream.log_identity import Vigil, halt, lift
 from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.jetstream.vigil import Vigil, halt, lift
-from waterclock.core.runtime.backoff import Backoff
 from waterclock.core.runtime.instance import instance_id
-from waterclock.core.runtime.service import StopSignal, ready
+from waterclock.core.runtime.lifecycle import StopSignal, ready
+from waterclock.core.runtime.processes.backoff import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts import service as alerts
-from waterclock.projector.database import SCHEMA, TRANSIENT, connect
-from waterclock.projector.guard import LogRefused
 from waterclock.projector.housekeeping import Housekeeping
-from waterclock.projector.migrations import SchemaTooNew, migrate
+from waterclock.projector.read.log_check import LogRefused
+from waterclock.projector.read.share import Share
 from waterclock.projector.session import Session
-from waterclock.projector.share import Share
-from waterclock.projector.store import PositionMoved
+from waterclock.projector.sql.migrations import SchemaTooNew, migrate
+from waterclock.projector.write.database import SCHEMA, TRANSIENT, connect
+from waterclock.projector.write.store import PositionMoved
 from waterclock.proto import names
 
 _PASSES = (*TRANSIENT, TimeoutError, LogUnavailable, PositionMoved)

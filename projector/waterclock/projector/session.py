@@ -13,18 +13,18 @@ import asyncpg
 
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.reader import stream_state
+from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.runtime.clock import now_us
-from waterclock.projector.database import connect
-from waterclock.projector.feed import Feed
-from waterclock.projector.guard import Seen, caught_up, check_log
-from waterclock.projector.partitions import Weeks
-from waterclock.projector.positions import STREAMS, Positions
-from waterclock.projector.projection import Prepared, Projection
-from waterclock.projector.statements import statement
-from waterclock.projector.store import Store
-from waterclock.projector.tally import TALLY
-from waterclock.projector.writing import Writing
+from waterclock.projector.fold.projection import Prepared, Projection
+from waterclock.projector.metrics import TALLY
+from waterclock.projector.read.feed import Feed
+from waterclock.projector.read.log_check import Seen, caught_up, check_log
+from waterclock.projector.sql.statements import statement
+from waterclock.projector.write.database import connect
+from waterclock.projector.write.pipeline import Writing
+from waterclock.projector.write.positions import STREAMS, Positions
+from waterclock.projector.write.store import Store
+from waterclock.projector.write.weeks import Weeks
 
 _EVENTS = 60_000
 """Events folded at once, at most."""

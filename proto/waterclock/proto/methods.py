@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from waterclock.proto import answers, queries
 from waterclock.proto.answers import Page
+from waterclock.proto.commands import JobRequest, PreviewRequest
 from waterclock.proto.names import SERVICE_PREFIX
-from waterclock.proto.requests import JobRequest, PreviewRequest
 
 Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct, field
 
 from waterclock.proto.answers import JobState, RunState
-from waterclock.proto.requests import JobRequest
+from waterclock.proto.commands import JobRequest
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Key = Annotated[str, Meta(min_length=1, max_length=256)]

@@ -8,7 +8,7 @@ import msgspec
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.proto import names
-from waterclock.scheduler.status import PartitionStatus, SchedulerHeartbeat
+from waterclock.proto.heartbeats import PartitionStatus, SchedulerHeartbeat
 
 TTL = 2.0
 BEAT = 0.5

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 
-from waterclock.core.domain.partition.unread import Diverged
-from waterclock.core.domain.rendezvous import assigned
+from waterclock.core.domain.partition.divergence import Diverged
+from waterclock.core.domain.partition.rendezvous import assigned
 from waterclock.core.jetstream.errors import Conflict, LogError, LogUnavailable
 from waterclock.core.jetstream.lease import Lease
 from waterclock.proto import names
 from waterclock.scheduler.fenced_log import LeaseLost
+from waterclock.scheduler.loop import Partition
 from waterclock.scheduler.membership import BEAT, Membership
-from waterclock.scheduler.partition import Partition
 from waterclock.scheduler.ports import Ports
 
 _POLL = 0.25

@@ -2,7 +2,7 @@
 
 import logging
 
-from waterclock.core.domain.job import PauseJob, Refused
+from waterclock.core.domain.job.aggregate import PauseJob, Refused
 from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.errors import Conflict
 

@@ -9,7 +9,7 @@ from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.clock import Clock
 from waterclock.core.store.store import Store
 from waterclock.proto.spec import JobSpec
-from waterclock.scheduler.tally import Tally
+from waterclock.scheduler.metrics import Tally
 
 
 class Ports(Struct, frozen=True, kw_only=True):

@@ -6,15 +6,15 @@ from contextlib import AsyncExitStack
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.definitions import Definitions
+from waterclock.core.jetstream.log_identity import Vigil
 from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.jetstream.vigil import Vigil
 from waterclock.core.runtime.clock import SystemClock
 from waterclock.core.runtime.instance import instance_id
-from waterclock.core.runtime.service import StopSignal, ready
+from waterclock.core.runtime.lifecycle import StopSignal, ready
 from waterclock.core.runtime.settings import Settings
-from waterclock.core.store.opening import open_store
+from waterclock.core.store.factory import open_store
 from waterclock.proto import names
 from waterclock.scheduler.ownership import Ownership
 from waterclock.scheduler.ports import Ports

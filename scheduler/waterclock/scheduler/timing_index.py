@@ -1,6 +1,6 @@
 """The timing index in its KV bucket: read minute by minute, written in batches, purged behind the cursor."""
 
-from waterclock.core.domain.partition.index import MINUTE, IndexEntry, decode_entry
+from waterclock.core.domain.partition.timing_index import MINUTE, IndexEntry, decode_entry
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.proto import names
 from waterclock.proto.events import Instant

@@ -19,16 +19,16 @@ import waterclock.projector.service
 import waterclock.scheduler.service
 from servers.backend import own_nats
 from servers.isolation import fresh_database
-from waterclock.api import nats_service
 from waterclock.api.application import Application, open_application
 from waterclock.api.client.client import Client
+from waterclock.api.nats import service
 from waterclock.api.service import serve_http
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.runtime.connection_file import Connection as ConnectionFile
-from waterclock.core.runtime.connection_file import resolved, write_connection
-from waterclock.core.runtime.service import StopSignal
+from waterclock.core.runtime.data_directory import Connection as ConnectionFile
+from waterclock.core.runtime.data_directory import resolved, write_connection
+from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.settings import Settings
 
 TOKEN = "a-token-for-these-tests-only"
@@ -50,7 +50,7 @@ async def serving(settings: Settings) -> AsyncIterator[Served]:
     stop = StopSignal()
     async with (
         open_application(resolved(settings, "api")) as app,
-        nats_service.serve(app),
+        service.serve(app),
         open_log(settings, name="raw") as raw,
         Client.connect(settings.nats_url, token=TOKEN, patience=3) as client,
         httpx.AsyncClient(

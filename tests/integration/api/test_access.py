@@ -9,11 +9,11 @@ import httpx
 import msgspec
 import pytest
 
+from waterclock.api.auth.gate import Gate
 from waterclock.api.client.client import Client
 from waterclock.api.errors import Forbidden, NotFound, Unauthenticated
-from waterclock.api.gate import Gate
 from waterclock.core.jetstream.protocol import publish_command
-from waterclock.core.jetstream.reader import last_message
+from waterclock.core.jetstream.stream_reader import last_message
 from waterclock.proto import methods, names
 from waterclock.proto.methods import METHODS, Method
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from waterclock.core.runtime.connection_file import Connection, write_connection
+from waterclock.core.runtime.data_directory import Connection, write_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from waterclock.core.runtime.connection_file import resolved
-from waterclock.core.runtime.service import StopSignal
+from waterclock.core.runtime.data_directory import resolved
+from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.executor import Context, Worker
 from waterclock.executor.service import Executor
 from waterclock.proto.answers import Run

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from waterclock.api.rest import openapi, reference
+from waterclock.api.http import openapi, reference
 
 from .conftest import TOKEN, Served
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from waterclock.core.runtime.embedded_nats import nats_server_binary
-from waterclock.core.runtime.ports import LOOPBACK, free_port
-from waterclock.core.runtime.process import Process, spawn
+from waterclock.core.runtime.embedded.nats import nats_server_binary
+from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port
+from waterclock.core.runtime.processes.process import Process, spawn
 
 ROOT = Path(__file__).parents[3]
 NODES = ("nats-1", "nats-2", "nats-3")

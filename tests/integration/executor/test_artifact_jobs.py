@@ -15,9 +15,9 @@ import pytest
 
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.settings import Settings
-from waterclock.core.store.embedded import EmbeddedStore
+from waterclock.core.store.jetstream_store import EmbeddedStore
 from waterclock.core.store.store import Store, one_piece
-from waterclock.executor.artifacts import ArtifactCache, NoSuchArtifact
+from waterclock.executor.perform.artifact_cache import ArtifactCache, NoSuchArtifact
 from waterclock.proto import names
 from waterclock.proto.events import RunFailed, RunSucceeded
 from waterclock.proto.spec import Artifact

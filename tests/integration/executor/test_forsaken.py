@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from waterclock.core.runtime.settings import Settings
-from waterclock.executor.warden.lineage import MARK
+from waterclock.executor.warden.process_tree import MARK
 from waterclock.proto.spec import Shell
 from waterclock.proto.work import ClaimReply
 from workshop.owner import Owner, eventually

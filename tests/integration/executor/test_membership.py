@@ -10,7 +10,7 @@ from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor import Context, Worker
 from waterclock.executor.context import Progress
-from waterclock.executor.membership import ExecutorHeartbeat
+from waterclock.executor.heartbeat import ExecutorHeartbeat
 from waterclock.proto import names
 from waterclock.proto.events import RunSucceeded
 from waterclock.proto.spec import Handler

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.executor.processes import CannotStart, Process, Processes
-from waterclock.executor.warden.orders import Limits
+from waterclock.executor.warden.client import CannotStart, Process, Processes
+from waterclock.executor.warden.messages import Limits
 from workshop.owner import eventually
 from workshop.separate import alive
 

@@ -12,7 +12,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, Refused
 from waterclock.core.jetstream.lease import Lease
 from waterclock.core.jetstream.publisher import Expect, Publisher
-from waterclock.core.jetstream.reader import stream_state
+from waterclock.core.jetstream.stream_reader import stream_state
 
 SUBJECT = "wc.lease.1"
 

@@ -18,7 +18,7 @@ from servers.server import Server
 from waiting import until
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, NotFound, Refused
-from waterclock.core.runtime.ports import free_port
+from waterclock.core.runtime.embedded.ports import free_port
 
 BINARY = Path(sys.executable).parent / "nats-server"
 

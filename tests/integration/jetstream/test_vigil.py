@@ -8,9 +8,9 @@ import pytest
 from servers.server import Server
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.log_identity import Vigil, WrongLog, halt, lift
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.jetstream.vigil import Vigil, WrongLog, halt, lift
 from waterclock.proto import names
 
 

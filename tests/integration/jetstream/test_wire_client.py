@@ -10,7 +10,7 @@ from integration.jetstream.relay import relay
 from servers.server import Server
 from waiting import until
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.wire import Disconnected
+from waterclock.core.jetstream.nats_client import Disconnected
 
 
 async def test_a_tap_hears_until_it_ends_also_after_a_reconnect(log_url: str) -> None:

@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from projecting.log import Log
-from waterclock.projector.migrations import migrate
+from waterclock.projector.sql.migrations import migrate
 
 
 @pytest.fixture

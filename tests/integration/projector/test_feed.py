@@ -3,9 +3,9 @@
 from projecting.log import PARTITIONS, Log
 from projecting.service import eventually
 from projecting.story import MINUTE, T0, created, queued
-from waterclock.projector.feed import Feed
-from waterclock.projector.positions import STREAMS, Positions
-from waterclock.projector.tap import _AHEAD, _ON_THE_WAY
+from waterclock.projector.read.feed import Feed
+from waterclock.projector.read.read_ahead import _AHEAD, _ON_THE_WAY
+from waterclock.projector.write.positions import STREAMS, Positions
 from waterclock.proto.events import Cursor, Frame
 from waterclock.proto.names import partition_of
 

@@ -9,7 +9,7 @@ from projecting.log import Log
 from projecting.service import caught_up, eventually, projecting
 from projecting.story import queued
 from servers.server import Server
-from waterclock.projector.guard import LogRefused, LogReplaced, LogTrimmed, LogWentBack
+from waterclock.projector.read.log_check import LogRefused, LogReplaced, LogTrimmed, LogWentBack
 
 
 async def projected(nats_url: str, database_url: str) -> None:

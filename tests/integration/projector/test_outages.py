@@ -14,8 +14,8 @@ from projecting.service import caught_up, eventually, projecting, settings
 from projecting.story import created, queued, succeeded
 from projecting.tables import contents
 from servers.server import Server
-from waterclock.core.domain.rendezvous import assigned
-from waterclock.projector.rebuild import rebuild
+from waterclock.core.domain.partition.rendezvous import assigned
+from waterclock.projector.rebuild.rebuild import rebuild
 
 
 async def assert_as_rebuilt(nats_url: str, database_url: str) -> None:

@@ -10,7 +10,12 @@ from projecting.scenario import Scenario
 from projecting.service import caught_up, projecting, settings
 from projecting.story import MINUTE, T0, created, outcome, queued, succeeded
 from projecting.tables import contents
-from waterclock.projector.rebuild import RebuildProgress, RebuildRefused, RebuildResult, rebuild
+from waterclock.projector.rebuild.rebuild import (
+    RebuildProgress,
+    RebuildRefused,
+    RebuildResult,
+    rebuild,
+)
 from waterclock.proto.events import RunSnoozed
 
 
@@ -29,7 +34,7 @@ async def test_a_rebuild_leaves_the_same_rows(
     log: Log, nats_url: str, database_url: str, seed: int, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one batch, and in many of which each is prepared while the one before it is written."""
-    monkeypatch.setattr("waterclock.projector.rebuild._EVENTS", batch)
+    monkeypatch.setattr("waterclock.projector.rebuild.rebuild._EVENTS", batch)
     await log.tell(Scenario(seed).steps(runs=150))
     await projected(nats_url, database_url)
     before = await contents(database_url)

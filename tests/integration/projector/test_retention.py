@@ -9,9 +9,9 @@ from projecting.log import Log
 from projecting.service import caught_up, projecting
 from projecting.story import DAY, EVERY_MINUTE, MINUTE, T0, created, failed, queued, succeeded
 from waterclock.core.runtime.clock import now_us
-from waterclock.projector.database import connect
-from waterclock.projector.partitions import WEEK, Weeks, partition_name, week_of
 from waterclock.projector.retention import Retention
+from waterclock.projector.write.database import connect
+from waterclock.projector.write.weeks import WEEK, Weeks, partition_name, week_of
 from waterclock.proto.events import RunEvent
 from waterclock.proto.spec import Retention as Kept
 from waterclock.proto.spec import Schedule
@@ -140,7 +140,7 @@ async def test_weeks_are_made_ahead(database: asyncpg.Connection, writer: asyncp
 async def test_a_week_that_is_being_read_is_dropped_later(
     database: asyncpg.Connection, writer: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waterclock.projector.partitions._LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("waterclock.projector.write.weeks._LOCK_TIMEOUT", "100ms")
     await forget(writer, T0)
     name = partition_name("job_runs", week_of(T0))
     async with database.transaction():

@@ -11,11 +11,11 @@ import pytest
 from projecting.log import Log
 from projecting.service import caught_up, projecting
 from projecting.story import created, spec
+from waterclock.core.domain.readmodel.rows import AttemptRow, Definition, JobHead, RunRow, dead_letter
 from waterclock.core.runtime.clock import now_us
-from waterclock.projector.database import connect
-from waterclock.projector.migrations import SchemaTooNew, migrate, migrations
-from waterclock.projector.partitions import Weeks
-from waterclock.projector.rows import AttemptRow, Definition, JobHead, RunRow, dead_letter
+from waterclock.projector.sql.migrations import SchemaTooNew, migrate, migrations
+from waterclock.projector.write.database import connect
+from waterclock.projector.write.weeks import Weeks
 from waterclock.proto.spec import CatchUp, JobSpec, Retry, Schedule, Shell
 
 CONTRACT = {

@@ -10,11 +10,11 @@ import pytest
 
 from servers.backend import own_nats, own_postgres
 from servers.server import Server
-from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.embedded_postgres import EmbeddedPostgres
-from waterclock.core.runtime.embedded_server import ServerFailed, start_blocking
-from waterclock.core.runtime.identity import unprivileged
-from waterclock.core.runtime.process import spawn, stop_blocking
+from waterclock.core.runtime.embedded.nats import EmbeddedNats
+from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
+from waterclock.core.runtime.embedded.postgres_user import unprivileged
+from waterclock.core.runtime.embedded.server import ServerFailed, start_blocking
+from waterclock.core.runtime.processes.process import spawn, stop_blocking
 
 
 async def test_nats_keeps_acknowledged_messages_across_kill(nats_server: Server) -> None:

@@ -13,12 +13,12 @@ import pytest
 from servers.server import Server
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotAllowed
+from waterclock.core.jetstream.nats_client import WireClient
 from waterclock.core.jetstream.permissions import ROLE, ROLES, server_config, table
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers, stream_configs
-from waterclock.core.jetstream.wire import WireClient
-from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.nats_credentials import ADMIN
+from waterclock.core.runtime.embedded.nats import EmbeddedNats
+from waterclock.core.runtime.embedded.nats_credentials import ADMIN
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "security.md"

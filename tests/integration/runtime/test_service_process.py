@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from waterclock.core.runtime.embedded.ports import free_port
 from waterclock.core.runtime.metrics import serving_metrics
-from waterclock.core.runtime.ports import free_port
-from waterclock.core.runtime.process import Process, spawn
+from waterclock.core.runtime.processes.process import Process, spawn
 
 MAIN = """
 import asyncio, sys
 from pathlib import Path
-from waterclock.core.runtime.service import ready, run_service
+from waterclock.core.runtime.lifecycle import ready, run_service
 from waterclock.core.runtime.settings import load
 
 async def drains(settings, stop):

@@ -13,14 +13,14 @@ import pytest
 
 from servers.leftovers import leftovers
 from waiting import is_alive, until
-from waterclock.core.runtime.backoff import Backoff
-from waterclock.core.runtime.child import Child, ChildFailed
-from waterclock.core.runtime.connection_file import read_processes
+from waterclock.core.runtime.data_directory import read_processes
 from waterclock.core.runtime.data_lock import DataInUse, locked
-from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.process import Process, spawn
-from waterclock.core.runtime.program import Component, Launched, Server
-from waterclock.core.runtime.supervisor import Supervisor
+from waterclock.core.runtime.embedded.nats import EmbeddedNats
+from waterclock.core.runtime.processes.backoff import Backoff
+from waterclock.core.runtime.processes.child import Child, ChildFailed
+from waterclock.core.runtime.processes.process import Process, spawn
+from waterclock.core.runtime.processes.program import Component, Launched, Server
+from waterclock.core.runtime.processes.supervisor import Supervisor
 
 READY = "import os, signal, time; os.write(int(os.environ['WATERCLOCK_READY_FD']), b'1')\n"
 OBEDIENT = READY + "signal.pause()"
@@ -188,10 +188,10 @@ ORPHANS = """
 import asyncio, sys, uvloop
 from pathlib import Path
 from waterclock.core.runtime.data_lock import locked
-from waterclock.core.runtime.embedded_nats import EmbeddedNats
-from waterclock.core.runtime.embedded_postgres import EmbeddedPostgres
-from waterclock.core.runtime.program import Component, Server
-from waterclock.core.runtime.supervisor import Supervisor
+from waterclock.core.runtime.embedded.nats import EmbeddedNats
+from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
+from waterclock.core.runtime.processes.program import Component, Server
+from waterclock.core.runtime.processes.supervisor import Supervisor
 
 data = Path(sys.argv[1])
 

@@ -13,16 +13,16 @@ import pytest
 
 from servers.certificates import Authority, Signed
 from servers.postgres_tls import behind_tls
-from waterclock.api.client.blocking import BlockingWire
+from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.client.client import Client
-from waterclock.api.client.finding import find
+from waterclock.api.client.discovery import find
 from waterclock.api.errors import Unreachable
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.opening import open_log
-from waterclock.core.jetstream.reader import stream_state
+from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.runtime.embedded_nats import nats_server_binary
-from waterclock.core.runtime.ports import free_port, is_free
+from waterclock.core.runtime.embedded.nats import nats_server_binary
+from waterclock.core.runtime.embedded.ports import free_port, is_free
 from waterclock.core.runtime.settings import Settings, SettingsError, as_environment
 from waterclock.core.runtime.tls import nats_context, server_context, with_database_tls
 from waterclock.proto import methods, queries

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from waiting import is_alive, until
-from waterclock.core.runtime.connection_file import read_processes
-from waterclock.core.runtime.process import Process, spawn
+from waterclock.core.runtime.data_directory import read_processes
+from waterclock.core.runtime.processes.process import Process, spawn
 
 UP = [sys.executable, "-m", "waterclock.api.cli", "up", "--port", "0", "--data"]
 

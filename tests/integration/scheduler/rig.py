@@ -8,10 +8,10 @@ from pathlib import Path
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Expect, Publisher
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.reader import last_message, stream_state
+from waterclock.core.jetstream.stream_reader import last_message, stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.core.runtime.clock import now_us
-from waterclock.core.runtime.service import StopSignal
+from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame, decode_work, encode

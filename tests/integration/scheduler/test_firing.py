@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from integration.scheduler.rig import rig, scheduler
-from waterclock.core.domain.start_deadline import missed_in_queue
+from waterclock.core.domain.run.deadlines import missed_in_queue
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto.events import (
     JobCancelled,

@@ -9,8 +9,8 @@ import pytest
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.runtime.ports import free_port
-from waterclock.core.store.embedded import EmbeddedStore
+from waterclock.core.runtime.embedded.ports import free_port
+from waterclock.core.store.jetstream_store import EmbeddedStore
 from waterclock.core.store.s3 import S3Store
 from waterclock.core.store.store import Missing, Store, StoreError, one_piece
 from waterclock.proto import names

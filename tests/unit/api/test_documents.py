@@ -6,17 +6,17 @@ import msgspec
 import pytest
 from jsonschema_rs import ValidationError, validator_for
 
-from waterclock.api import documents
-from waterclock.api.rest.examples import EXAMPLES
+from waterclock.api import asyncapi
+from waterclock.api.http.examples import EXAMPLES
 from waterclock.proto.methods import METHODS
 
 DOCS = Path(__file__).parents[3] / "docs"
-BUILT = documents.build()
+BUILT = asyncapi.build()
 
 
 @pytest.mark.parametrize("path", sorted(BUILT))
 def test_a_document_is_not_stale(path: str) -> None:
-    assert (DOCS / path).read_text() == BUILT[path], "run `python -m waterclock.api.documents`"
+    assert (DOCS / path).read_text() == BUILT[path], "run `python -m waterclock.api.asyncapi`"
 
 
 @pytest.mark.parametrize("example", EXAMPLES["jobs.create"])
@@ -28,6 +28,6 @@ def test_the_schema_for_editors_takes_what_the_service_takes(example: str) -> No
 
 
 def test_every_method_is_in_the_asyncapi_document() -> None:
-    document = documents.asyncapi()
+    document = asyncapi.asyncapi()
     assert document["channels"]["jobs_create"]["address"] == "waterclock.v1.jobs.create"
     assert len(document["operations"]) == len(METHODS)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.api.run_log import Tape
+from waterclock.api.queries.run_log import Tape
 
 
 def test_pieces_that_overlap_are_joined() -> None:

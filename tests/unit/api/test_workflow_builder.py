@@ -1,7 +1,7 @@
 """The builder says what the same graph says as data."""
 
-from waterclock.api.workflow import Workflow
-from waterclock.core.domain.definition.parse import define_body
+from waterclock.api.client.workflow_builder import Workflow
+from waterclock.core.domain.job.parse import define_body
 from waterclock.proto import spec
 
 

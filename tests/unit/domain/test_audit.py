@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from waterclock.core.domain import ids
-from waterclock.core.domain.audit import Auditor, AuditReport
+from waterclock.core.domain.explain.audit_report import AuditReport
+from waterclock.core.domain.explain.auditor import Auditor
 from waterclock.proto.events import (
     JobCreated,
     JobEvent,

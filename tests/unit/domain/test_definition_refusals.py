@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.core.domain.definition.parse import (
+from waterclock.core.domain.job.parse import (
     DefinitionLimits,
     InvalidDefinition,
     define,
     define_body,
     read_request,
 )
-from waterclock.proto.requests import JobRequest, NodeRequest
+from waterclock.proto.commands import JobRequest, NodeRequest
 from waterclock.proto.spec import JobSpec
 
 NOW = 1_794_816_000_000_000

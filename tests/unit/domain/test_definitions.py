@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.core.domain.definition.edit import fields_of
-from waterclock.core.domain.definition.naming import snake_case
-from waterclock.core.domain.definition.parse import (
+from waterclock.core.domain.job.edit import fields_of
+from waterclock.core.domain.job.naming import snake_case
+from waterclock.core.domain.job.parse import (
     InvalidDefinition,
     amend,
     define,
@@ -21,9 +21,9 @@ from waterclock.core.domain.definition.parse import (
     read_preview,
     read_request,
 )
-from waterclock.core.domain.definition.show import describe
+from waterclock.core.domain.job.show import describe
+from waterclock.proto.commands import JobRequest
 from waterclock.proto.problem import Difference
-from waterclock.proto.requests import JobRequest
 from waterclock.proto.spec import (
     Argv,
     Artifact,

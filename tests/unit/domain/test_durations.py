@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.core.domain.definition.durations import InvalidDuration, parse, read
+from waterclock.core.domain.job.durations import InvalidDuration, parse, read
 
 SECOND = 1_000_000
 

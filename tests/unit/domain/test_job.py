@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.core.domain.job import (
+from waterclock.core.domain.job.aggregate import (
     CancelJob,
     CreateJob,
     Job,

@@ -4,7 +4,7 @@ import pytest
 
 from waterclock.core.domain.partition.overlap import QUEUE_LIMIT, decide_overlap
 from waterclock.core.domain.partition.state import Run, Waits
-from waterclock.core.domain.run import RunStatus
+from waterclock.core.domain.run.states import RunStatus
 from waterclock.proto.spec import Overlap
 
 

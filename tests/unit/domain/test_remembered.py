@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.core.domain.bounded_map import Remembered
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.core.domain.remembered import Remembered
 from waterclock.proto.events import Cursor, Frame, JobCreated, RunFailed, RunQueued, RunSucceeded
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 

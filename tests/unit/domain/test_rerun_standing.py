@@ -2,8 +2,8 @@
 
 import pytest
 
+from waterclock.core.domain.workflow.rerun import outcomes, to_run_again
 from waterclock.core.domain.workflow.shape import shape_of
-from waterclock.core.domain.workflow.standing import outcomes, to_run_again
 from waterclock.proto.spec import Node, Shell, Workflow
 
 TRUE = Shell(command="true")

@@ -5,54 +5,55 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.core.domain import run
-from waterclock.core.domain.state_picture import picture
+from waterclock.core.domain.run import states
+from waterclock.core.domain.run.state_picture import picture
 from waterclock.proto import events
 
 ROOT = Path(__file__).parents[3]
-KINDS = [kind for kind in events.RunEvent.__args__ if kind not in run.EVIDENCE]
+KINDS = [kind for kind in events.RunEvent.__args__ if kind not in states.EVIDENCE]
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), list(itertools.product([None, *sorted(run.ACTIVE), *sorted(run.TERMINAL)], KINDS))
+    ("status", "kind"),
+    list(itertools.product([None, *sorted(states.ACTIVE), *sorted(states.TERMINAL)], KINDS)),
 )
 def test_every_step_leads_to_a_state_of_the_table_or_nowhere(
-    status: run.RunStatus | None, kind: type
+    status: states.RunStatus | None, kind: type
 ) -> None:
-    target = run.TRANSITIONS[status].get(kind)
+    target = states.TRANSITIONS[status].get(kind)
     reached = target if isinstance(target, tuple) else (target,)
-    assert set(reached) <= {None, *run.ACTIVE, *run.TERMINAL}
-    if status in run.TERMINAL:
+    assert set(reached) <= {None, *states.ACTIVE, *states.TERMINAL}
+    if status in states.TERMINAL:
         assert set(reached) <= {None, "WAITING"}, "an ended run changes only by being redriven"
 
 
 def test_every_state_can_be_reached_and_every_active_one_can_end() -> None:
-    reached: set[run.RunStatus | None] = {None}
+    reached: set[states.RunStatus | None] = {None}
     while True:
         more = {
             target
             for status in reached
-            for step in run.TRANSITIONS[status].values()
+            for step in states.TRANSITIONS[status].values()
             for target in (step if isinstance(step, tuple) else (step,))
         }
         if more <= reached:
             break
         reached |= more
-    assert reached == {None, *run.ACTIVE, *run.TERMINAL}
-    for status in run.ACTIVE:
+    assert reached == {None, *states.ACTIVE, *states.TERMINAL}
+    for status in states.ACTIVE:
         ends = {
             t
-            for step in run.TRANSITIONS[status].values()
+            for step in states.TRANSITIONS[status].values()
             for t in (step if isinstance(step, tuple) else (step,))
         }
-        assert ends & run.TERMINAL
+        assert ends & states.TERMINAL
 
 
 def test_evidence_changes_nothing() -> None:
-    for status in run.TRANSITIONS:
-        assert not set(run.EVIDENCE) & set(run.TRANSITIONS[status])
+    for status in states.TRANSITIONS:
+        assert not set(states.EVIDENCE) & set(states.TRANSITIONS[status])
 
 
 def test_the_picture_in_the_docs_is_the_table() -> None:
     stored = (ROOT / "docs" / "run-states.md").read_text()
-    assert stored == picture(), "run: python -m waterclock.core.domain.state_picture > docs/run-states.md"
+    assert stored == picture(), "run: python -m waterclock.core.domain.run.state_picture > docs/run-states.md"

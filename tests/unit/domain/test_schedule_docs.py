@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.core.domain.definition.parse import define_schedule, read_preview
 from waterclock.core.domain.instants import instant_of
+from waterclock.core.domain.job.parse import define_schedule, read_preview
 from waterclock.core.domain.schedule.preview import preview
 
 PAGE = (Path(__file__).parents[3] / "docs" / "schedules.md").read_text()

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from waterclock.core.domain import ids
-from waterclock.core.domain.audit import Auditor
-from waterclock.core.domain.start_deadline import missed_in_queue
-from waterclock.core.domain.why import Recorded, of_run
+from waterclock.core.domain.explain.auditor import Auditor
+from waterclock.core.domain.explain.record import Recorded
+from waterclock.core.domain.explain.why_run import of_run
+from waterclock.core.domain.run.deadlines import missed_in_queue
 from waterclock.projector.alerts.alert import State
-from waterclock.projector.alerts.judge import Judge, Thresholds
+from waterclock.projector.alerts.rules import Judge, Thresholds
 from waterclock.proto.events import JobCreated, RunEvent, RunQueued, RunsMissed
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 from waterclock.proto.work import WorkItem

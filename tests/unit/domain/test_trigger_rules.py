@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from waterclock.core.domain.workflow.rules import RULES, Outcome, Upstream, Verdict, decide_node
+from waterclock.core.domain.workflow.trigger_rules import RULES, Outcome, Upstream, Verdict, decide_node
 from waterclock.proto.spec import TriggerRule
 
 OUTCOMES: dict[str, Outcome] = {"S": "success", "F": "failed", "K": "skipped", "B": "blocked"}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from waterclock.executor.ageing import choose, effective_priority
+from waterclock.executor.intake.priority import choose, effective_priority
 
 MINUTE = 60_000_000
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.executor import archives
-from waterclock.executor.archives import BadArchive, unpack
+from waterclock.executor.perform import archives
+from waterclock.executor.perform.archives import BadArchive, unpack
 
 
 def tar(path: Path, members: dict[str, bytes], **special: tarfile.TarInfo) -> Path:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from waterclock.core.domain.retry import CRASH_LIMIT
-from waterclock.executor import ending
-from waterclock.executor.classify import classify, rejected
-from waterclock.executor.running import Cause, CauseKind, ended_by
+from waterclock.core.domain.run.retry import CRASH_LIMIT
+from waterclock.executor.attempt import ending
+from waterclock.executor.attempt.in_hand import Cause, CauseKind, ended_by
+from waterclock.executor.attempt.outcome import classify, rejected
 from waterclock.proto.events import (
     RunCancelled,
     RunEvent,

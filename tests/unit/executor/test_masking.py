@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.executor.masking import MASK, Masker
+from waterclock.executor.logs.masking import MASK, Masker
 
 
 def run(masker: Masker, *pieces: bytes) -> bytes:

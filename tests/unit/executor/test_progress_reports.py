@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from waterclock.core.jetstream.delivery import Delivery
+from waterclock.executor.attempt.in_hand import InHand, Running
+from waterclock.executor.attempt.progress import ProgressReports
 from waterclock.executor.context import Progress
-from waterclock.executor.progress_reports import ProgressReports
-from waterclock.executor.running import InHand, Running
 from waterclock.proto.events import RunReported
 from workshop.builders import NOON, attempt
 

@@ -7,8 +7,8 @@ import pytest
 
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.work_queue import Swept
-from waterclock.executor.source import Source
-from waterclock.executor.sweeping import sweep_after_restarts
+from waterclock.executor.intake.sources import Source
+from waterclock.executor.intake.stale_work import sweep_after_restarts
 
 
 class Server:

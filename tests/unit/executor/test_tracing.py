@@ -6,7 +6,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, TraceFlags, Tracer, TracerProvider
 
-from waterclock.executor.tracing import tracer
+from waterclock.executor.attempt.tracing import tracer
 from waterclock.proto.events import RunFailed, RunSucceeded
 from workshop.builders import NOON, work_item
 

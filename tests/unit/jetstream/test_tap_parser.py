@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from nats.errors import ProtocolError
 
-from waterclock.core.jetstream.wire import WireClient
+from waterclock.core.jetstream.nats_client import WireClient
 
 WIRE = (
     b"MSG a.b 1 5\r\nhello\r\n"

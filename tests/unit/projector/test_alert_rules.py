@@ -7,9 +7,9 @@ import pytest
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.projector.alerts.alert import MOST_OF_A_RULE, Alert, State
-from waterclock.projector.alerts.judge import Judge, Thresholds
+from waterclock.projector.alerts.formats import Format, body_of
 from waterclock.projector.alerts.outbox import post, silenced
-from waterclock.projector.alerts.shapes import Format, body_of
+from waterclock.projector.alerts.rules import Judge, Thresholds
 from waterclock.projector.alerts.signing import KEY_ID, SIGNATURE, TIMESTAMP, signed, verify
 from waterclock.proto.events import (
     RunEvent,

@@ -16,7 +16,7 @@ from projecting.story import (
 )
 from projecting.tables import Tables
 from waterclock.core.domain.instants import datetime_of
-from waterclock.projector.rows import JobHead
+from waterclock.core.domain.readmodel.rows import JobHead
 from waterclock.proto.events import (
     JobCancelled,
     JobEvent,

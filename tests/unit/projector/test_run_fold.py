@@ -17,7 +17,7 @@ from projecting.story import (
     succeeded,
 )
 from projecting.tables import Tables
-from waterclock.projector.rows import RunRow
+from waterclock.core.domain.readmodel.rows import RunRow
 from waterclock.proto.events import (
     OutcomeRejected,
     RunCancelled,

@@ -3,7 +3,7 @@
 import json
 import logging
 
-from waterclock.core.runtime.logs import HumanLines, JsonLines
+from waterclock.core.runtime.structured_logs import HumanLines, JsonLines
 
 
 def record(message: str, *args: object, **facts: object) -> logging.LogRecord:

@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from waterclock.core.runtime.backoff import Backoff
-from waterclock.core.runtime.connection_file import (
+from waterclock.core.runtime.data_directory import (
     Connection,
     read_connection,
     read_processes,
@@ -17,10 +16,11 @@ from waterclock.core.runtime.connection_file import (
     write_connection,
     write_processes,
 )
+from waterclock.core.runtime.embedded.nats_credentials import kept_credentials
+from waterclock.core.runtime.embedded.ports import free_port, is_free, kept_port
 from waterclock.core.runtime.instance import instance_id
-from waterclock.core.runtime.nats_credentials import kept_credentials
-from waterclock.core.runtime.ports import free_port, is_free, kept_port
 from waterclock.core.runtime.private_file import write_private
+from waterclock.core.runtime.processes.backoff import Backoff
 from waterclock.core.runtime.settings import Settings, SettingsError
 
 CONNECTION = Connection(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from contracts.lifecycle import Run, exercise_lifecycle
-from waterclock.core.runtime.service import StopSignal, exit_code_of
+from waterclock.core.runtime.lifecycle import StopSignal, exit_code_of
 
 LEFT: set[asyncio.Task[None]] = set()
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.core.domain.partition.decided import Lacking
+from waterclock.core.domain.partition.decisions import Lacking
 from waterclock.core.store.store import Missing, Stored
-from waterclock.scheduler.lines import LONGEST, Lines, Unreadable
+from waterclock.scheduler.artifact_lines import LONGEST, Lines, Unreadable
 
 
 class Pieces:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from waterclock.api.cli.tables import coloured
+from waterclock.api.cli.output import coloured
 
 _MARKS = {
     "SUCCESS": "✓",

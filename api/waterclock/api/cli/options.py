@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from waterclock.api.cli import completing
+from waterclock.api.cli import completion
 
 Data = Annotated[str | None, typer.Option("--data", help="Data directory of `waterclock up`.", metavar="DIR")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
@@ -18,7 +18,7 @@ JobId = Annotated[
         metavar="JOB",
         help="A job's id, or the beginning of it.",
         show_default=False,
-        autocompletion=completing.jobs,
+        autocompletion=completion.jobs,
     ),
 ]
 RunId = Annotated[
@@ -27,6 +27,6 @@ RunId = Annotated[
         metavar="RUN",
         help="A run's id, or the beginning of it.",
         show_default=False,
-        autocompletion=completing.runs,
+        autocompletion=completion.runs,
     ),
 ]

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from waterclock.api.cli.exits import Wrong
-from waterclock.api.client.blocking import BlockingWire
-from waterclock.api.client.finding import find
+from waterclock.api.client.blocking_wire import BlockingWire
+from waterclock.api.client.discovery import find
 from waterclock.api.errors import NotFound
 from waterclock.proto import methods, queries
 

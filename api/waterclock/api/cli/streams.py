@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from waterclock.api.client.blocking import STAY, BlockingWire
+from waterclock.api.client.blocking_wire import STAY, BlockingWire
 from waterclock.proto import methods
 from waterclock.proto.answers import Change
 from waterclock.proto.queries import LogQuery, WatchQuery

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from waterclock.api.client.artifacts import Artifacts
-from waterclock.api.client.finding import find
+from waterclock.api.client.discovery import find
 from waterclock.api.client.jobs import Jobs
 from waterclock.api.client.operations import DeadLetters, Fleet
 from waterclock.api.client.runs import Runs

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from waterclock.api import decoding
 from waterclock.api.client.wire import Wire
 from waterclock.proto import answers, methods, queries
-from waterclock.proto.requests import JobRequest, PreviewRequest
+from waterclock.proto.commands import JobRequest, PreviewRequest
 
 _BATCH = 500
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from waterclock.api.client import sizes
-from waterclock.api.client.finding import Way
+from waterclock.api.client.discovery import Way
 from waterclock.api.errors import Unavailable, Unreachable, refusal
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable

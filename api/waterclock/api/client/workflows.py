@@ -9,7 +9,7 @@ from msgspec import UNSET
 from waterclock.api import decoding
 from waterclock.api.client.wire import Wire
 from waterclock.proto import answers, methods, queries
-from waterclock.proto.requests import JobRequest
+from waterclock.proto.commands import JobRequest
 
 
 class Workflows:

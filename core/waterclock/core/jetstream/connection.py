@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, NotAllowed, error_of, reason_of
-from waterclock.core.jetstream.inbox import Inbox, Reply
+from waterclock.core.jetstream.nats_client import Disconnected, WireClient
 from waterclock.core.jetstream.nats_py import Msg, NatsError
 from waterclock.core.jetstream.protocol import parse_headers, publish_command
-from waterclock.core.jetstream.wire import Disconnected, WireClient
+from waterclock.core.jetstream.replies import Inbox, Reply
 
 logger = logging.getLogger(__name__)
 

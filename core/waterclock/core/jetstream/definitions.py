@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from waterclock.core.domain.job import Job, JobCommand, decide, evolve
+from waterclock.core.domain.job.aggregate import Job, JobCommand, decide, evolve
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.publisher import Expect, Publisher
-from waterclock.core.jetstream.reader import Stored, last_message, message_at, next_message
+from waterclock.core.jetstream.stream_reader import Stored, last_message, message_at, next_message
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame, encode

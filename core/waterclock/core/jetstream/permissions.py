@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from waterclock.core.runtime.nats_credentials import inbox_of
+from waterclock.core.runtime.embedded.nats_credentials import inbox_of
 from waterclock.proto import names
 
 _API = "$JS.API"

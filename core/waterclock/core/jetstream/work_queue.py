@@ -18,7 +18,7 @@ from msgspec import Struct
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.delivery import Delivery, delivery_of
 from waterclock.core.jetstream.errors import LogUnavailable, NotFound
-from waterclock.core.jetstream.wire import Disconnected
+from waterclock.core.jetstream.nats_client import Disconnected
 
 _LOST_AFTER = 2.0
 _SECOND = 1_000_000_000

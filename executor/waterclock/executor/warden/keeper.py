@@ -8,9 +8,10 @@ import socket
 import time
 from typing import assert_never
 
-from waterclock.executor.warden import lineage
+from waterclock.executor.warden import process_tree
+from waterclock.executor.warden.child import Ward, kill
 from waterclock.executor.warden.launch import CannotStart
-from waterclock.executor.warden.orders import (
+from waterclock.executor.warden.messages import (
     Order,
     Output,
     Refused,
@@ -22,9 +23,8 @@ from waterclock.executor.warden.orders import (
     decode_order,
     packed,
 )
+from waterclock.executor.warden.orphans import Strays
 from waterclock.executor.warden.pipes import OutputPipes
-from waterclock.executor.warden.strays import Strays
-from waterclock.executor.warden.ward import Ward, kill
 
 _GATHER_SECONDS = 0.01
 _GATHER_BYTES = 16 * 1024
@@ -52,7 +52,7 @@ class Keeper:
         self._talking: dict[int, Ward] = {}
         self._flush_at: float | None = None
         self._child_died = _wakeup_on_child()
-        self._incarnation = lineage.incarnation()
+        self._incarnation = process_tree.incarnation()
 
     def run(self) -> None:
         """Until the executor closes the socket."""
@@ -169,7 +169,7 @@ class Keeper:
                 self._report(ward)
 
     def _refresh_strays(self) -> None:
-        orphans = lineage.children() - self._running.keys()
+        orphans = process_tree.children() - self._running.keys()
         self._strays.refresh(orphans, [ward.mark for ward in self._wards.values()] if orphans else ())
 
     def _report(self, ward: Ward) -> None:
@@ -220,9 +220,9 @@ class Keeper:
     def _end_everything(self) -> None:
         """The executor is gone, so everything it had us start goes too."""
         give_up = time.monotonic() + _LAST_WISH_SECONDS
-        while (left := lineage.children()) and time.monotonic() < give_up:
+        while (left := process_tree.children()) and time.monotonic() < give_up:
             for pid in left:
-                for member in lineage.family(pid):
+                for member in process_tree.family(pid):
                     kill(member, signal.SIGKILL)
             time.sleep(_SWEEP_SECONDS)
             while (dead := _next_zombie()) is not None:

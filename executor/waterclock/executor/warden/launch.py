@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from waterclock.executor.warden.orders import Limits, Start
+from waterclock.executor.warden.messages import Limits, Start
 
 _RESET = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _OPTIONS = {"cpu_seconds": "t", "memory_kib": "v", "open_files": "n"}

@@ -4,8 +4,8 @@ import msgspec
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.reader import last_message
-from waterclock.projector.census import Heartbeat
+from waterclock.core.jetstream.stream_reader import last_message
+from waterclock.projector.fleet_tables import Heartbeat
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame
 from waterclock.proto.spec import JobSpec

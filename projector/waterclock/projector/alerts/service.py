@@ -14,17 +14,17 @@ from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, LogError
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.reader import stream_state
-from waterclock.core.runtime.backoff import Backoff
+from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.processes.backoff import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts.alert import Alert, State
 from waterclock.projector.alerts.facts import definition_of, served
-from waterclock.projector.alerts.judge import Judge, Thresholds
+from waterclock.projector.alerts.metrics import Tally
 from waterclock.projector.alerts.outbox import is_flood, post, silenced
-from waterclock.projector.alerts.tally import Tally
+from waterclock.projector.alerts.rules import Judge, Thresholds
 from waterclock.projector.alerts.webhook import Receiver, Refused, Webhook
-from waterclock.projector.share import Share
+from waterclock.projector.read.share import Share
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from waterclock.projector.alerts.alert import Alert
-from waterclock.projector.alerts.shapes import Format, body_of
+from waterclock.projector.alerts.formats import Format, body_of
 from waterclock.projector.alerts.signing import signed
 
 if TYPE_CHECKING:

@@ -5,15 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
-from waterclock.api.cli import crontab, declared
+from waterclock.api.cli import crontab
+from waterclock.api.cli import declarations as declared
 from waterclock.api.cli.exits import Wrong
 from waterclock.api.cli.options import Data, Json
+from waterclock.api.cli.output import table
 from waterclock.api.cli.printing import note, print_json, progress
 from waterclock.api.cli.session import connected
-from waterclock.api.cli.tables import table
-from waterclock.api.client.blocking import BlockingWire
+from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.errors import Refused
-from waterclock.core.domain.definition.naming import id_of_name
+from waterclock.core.domain.job.naming import id_of_name
 from waterclock.proto import methods
 from waterclock.proto.answers import Applied
 from waterclock.proto.queries import Apply, CancelJob, JobsQuery

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from waterclock.api.cli import words
+from waterclock.api.cli import text
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Watch
+from waterclock.api.cli.output import table
 from waterclock.api.cli.printing import print_json
 from waterclock.api.cli.session import connected
-from waterclock.api.cli.tables import table
-from waterclock.api.cli.uploading import upload
+from waterclock.api.cli.upload import upload
 from waterclock.proto import methods
 from waterclock.proto.answers import Artifact
 from waterclock.proto.queries import Nothing
@@ -42,7 +42,7 @@ def list_(json: Json = False, watch: Watch = False, data: Data = None) -> None:
 
 
 def _artifact_table(artifacts: Sequence[Artifact]) -> str:
-    rows = [(one.artifact, one.name, str(one.size), words.ago(one.created_at)) for one in artifacts]
+    rows = [(one.artifact, one.name, str(one.size), text.ago(one.created_at)) for one in artifacts]
     return table(("ARTIFACT", "NAME", "SIZE", "PUSHED"), rows) if rows else "no artifacts"
 
 

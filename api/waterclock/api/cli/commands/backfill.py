@@ -9,14 +9,14 @@ from typing import Annotated
 import typer
 
 from waterclock.api import decoding
-from waterclock.api.cli import words
+from waterclock.api.cli import text
 from waterclock.api.cli.exits import Exit, Wrong
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Watch
+from waterclock.api.cli.output import table
 from waterclock.api.cli.printing import note, print_json, progress
 from waterclock.api.cli.session import connected, with_job
-from waterclock.api.cli.tables import table
-from waterclock.api.client.blocking import BlockingWire
+from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods
 from waterclock.proto.answers import Backfill
 from waterclock.proto.queries import BackfillRef, BackfillRequest, BackfillsQuery, JobRef
@@ -114,7 +114,7 @@ def _show(backfill: Backfill, json: bool, *, fires: bool = False) -> None:
         return
     if fires:
         for instant in backfill.fires:
-            print(words.stamp(instant))
+            print(text.stamp(instant))
         note(f"{backfill.total} fires; without --dry-run they run")
         return
     print(_table([backfill]))
@@ -128,7 +128,7 @@ def _table(backfills: Sequence[Backfill]) -> str:
             f"{one.done + one.failed}/{one.total}",
             str(one.failed),
             _span(one.start, one.end),
-            words.ago(one.created_at),
+            text.ago(one.created_at),
         )
         for one in backfills
     ]
@@ -144,4 +144,4 @@ _BACKFILLS = Listing[Backfill](
 
 
 def _span(start: datetime, end: datetime) -> str:
-    return f"{words.stamp(start)} to {words.stamp(end)}"
+    return f"{text.stamp(start)} to {text.stamp(end)}"

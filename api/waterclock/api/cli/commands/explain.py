@@ -7,17 +7,17 @@ import typer
 from msgspec.structs import replace
 
 from waterclock.api import decoding
-from waterclock.api.cli import words
+from waterclock.api.cli import text
 from waterclock.api.cli.exits import Failed, Wrong
 from waterclock.api.cli.options import Data, Json
+from waterclock.api.cli.output import table
 from waterclock.api.cli.printing import print_json, progress
 from waterclock.api.cli.session import connected, with_job, with_run
-from waterclock.api.cli.tables import table
-from waterclock.api.client.blocking import BlockingWire
+from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.errors import NotFound
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import Audit, Fires, Why
-from waterclock.proto.requests import PreviewRequest
+from waterclock.proto.commands import PreviewRequest
 
 
 def next(
@@ -125,7 +125,7 @@ def _print_why(found: Why) -> None:
     if found.delays:
         print()
         spent = [
-            (delay.kind, words.duration(delay.seconds), f"{delay.share:.0%}", delay.what)
+            (delay.kind, text.duration(delay.seconds), f"{delay.share:.0%}", delay.what)
             for delay in found.delays
         ]
         print(table(("WHERE THE TIME WENT", "", "SHARE", ""), spent))
@@ -166,7 +166,7 @@ def _print_audit(report: Audit) -> None:
         print("every due time is accounted for exactly once")
         return
     rows = [
-        (finding.fault, finding.run_id, words.stamp(finding.scheduled_time), finding.explanation)
+        (finding.fault, finding.run_id, text.stamp(finding.scheduled_time), finding.explanation)
         for finding in report.findings
     ]
     print(table(("FAULT", "RUN", "DUE", "EXPLANATION"), rows))
@@ -180,4 +180,4 @@ def _moment(job_id: str, at: str | None) -> queries.WhyQuery:
 
 
 def _gap(seconds: float | None) -> str:
-    return "" if seconds is None else f"+{words.duration(max(0, seconds))}"
+    return "" if seconds is None else f"+{text.duration(max(0, seconds))}"

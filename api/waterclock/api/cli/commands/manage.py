@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from waterclock.api import decoding
-from waterclock.api.cli import definition as define
-from waterclock.api.cli.following import follow_run
+from waterclock.api.cli import job_options as define
+from waterclock.api.cli.follow import follow_run
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId, Watch
+from waterclock.api.cli.output import table
 from waterclock.api.cli.printing import note, print_json
 from waterclock.api.cli.session import (
     connected,
@@ -20,9 +21,8 @@ from waterclock.api.cli.session import (
     with_job,
     with_run,
 )
-from waterclock.api.cli.tables import table
-from waterclock.api.cli.uploading import with_artifact
-from waterclock.api.cli.words import ago, stamp
+from waterclock.api.cli.text import ago, stamp
+from waterclock.api.cli.upload import with_artifact
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import DeadLetter, Job, Run
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from waterclock.api.cli import words
+from waterclock.api.cli import text
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Watch
+from waterclock.api.cli.output import marked, table
 from waterclock.api.cli.printing import print_json
 from waterclock.api.cli.session import connected
-from waterclock.api.cli.tables import marked, table
 from waterclock.proto import methods
 from waterclock.proto.answers import Executor, Partition, Queue
 from waterclock.proto.queries import Nothing
@@ -52,7 +52,7 @@ def _executor_table(executors: Sequence[Executor]) -> str:
             ",".join(executor.queues),
             f"{executor.busy}/{executor.slots}",
             ",".join(executor.handlers),
-            words.ago(executor.started_at),
+            text.ago(executor.started_at),
         )
         for executor in executors
     ]
@@ -83,11 +83,11 @@ def _partition_table(partitions: Sequence[Partition]) -> str:
         (
             str(partition.partition),
             partition.owner or "nobody",
-            words.text(partition.lease),
-            words.stamp(partition.cursor),
-            words.duration(partition.lag_seconds),
-            words.text(partition.active_runs),
-            words.text(partition.armed),
+            text.text(partition.lease),
+            text.stamp(partition.cursor),
+            text.duration(partition.lag_seconds),
+            text.text(partition.active_runs),
+            text.text(partition.armed),
         )
         for partition in partitions
     ]

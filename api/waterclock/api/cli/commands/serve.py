@@ -68,7 +68,7 @@ def setup(data: Data = None, nats_url: NatsUrl = None) -> None:
     import uvloop
 
     from waterclock.api.setup import setup as lay_out
-    from waterclock.core.runtime.connection_file import resolved
+    from waterclock.core.runtime.data_directory import resolved
     from waterclock.core.runtime.settings import load
 
     settings = resolved(load({"data": data, "nats_url": nats_url}), "admin")
@@ -175,10 +175,10 @@ def rebuild(
     import uvloop
 
     from waterclock.api.cli.printing import print_json, progress
-    from waterclock.core.runtime.connection_file import resolved
+    from waterclock.core.runtime.data_directory import resolved
     from waterclock.core.runtime.settings import load
-    from waterclock.projector.rebuild import RebuildProgress
-    from waterclock.projector.rebuild import rebuild as run
+    from waterclock.projector.rebuild.rebuild import RebuildProgress
+    from waterclock.projector.rebuild.rebuild import rebuild as run
 
     def show(now: RebuildProgress) -> None:
         progress(f"{now.stage}: {now.done:.0%}, {now.events} events in {now.seconds:.1f} s")
@@ -198,8 +198,8 @@ def rebuild(
 def _component(name: str, **flags: object) -> int:
     from importlib import import_module
 
-    from waterclock.core.runtime.connection_file import resolved
-    from waterclock.core.runtime.service import run_service
+    from waterclock.core.runtime.data_directory import resolved
+    from waterclock.core.runtime.lifecycle import run_service
     from waterclock.core.runtime.settings import load
 
     settings = resolved(load(flags), name)

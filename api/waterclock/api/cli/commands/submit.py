@@ -6,16 +6,16 @@ from typing import Annotated
 import typer
 
 from waterclock.api import decoding
-from waterclock.api.cli import definition as define
-from waterclock.api.cli.following import follow_to_end
+from waterclock.api.cli import job_options as define
+from waterclock.api.cli.follow import follow_to_end
 from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.printing import note, print_json
 from waterclock.api.cli.session import connected, with_dependencies
-from waterclock.api.cli.uploading import with_artifact
-from waterclock.api.cli.words import ago, stamp
+from waterclock.api.cli.text import ago, stamp
+from waterclock.api.cli.upload import with_artifact
 from waterclock.proto import methods
 from waterclock.proto.answers import JobAccepted
-from waterclock.proto.requests import JobRequest
+from waterclock.proto.commands import JobRequest
 
 
 def submit(

@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 from waterclock.api import decoding
-from waterclock.api.cli import words
+from waterclock.api.cli import text
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Watch
+from waterclock.api.cli.output import table
 from waterclock.api.cli.printing import note as say
 from waterclock.api.cli.printing import print_json
 from waterclock.api.cli.session import connected
-from waterclock.api.cli.tables import table
 from waterclock.proto import methods
 from waterclock.proto.answers import Namespace, Token
 from waterclock.proto.queries import Nothing, QuotaRequest, TokenRef, TokenRequest
@@ -65,8 +65,8 @@ def _token_table(tokens: Sequence[Token]) -> str:
             one.token_id,
             ",".join(one.scopes),
             one.namespace,
-            words.ago(one.created_at),
-            words.ago(one.expires_at),
+            text.ago(one.created_at),
+            text.ago(one.expires_at),
             one.note,
         )
         for one in tokens
@@ -98,7 +98,7 @@ def list_namespaces(json: Json = False, watch: Watch = False, data: Data = None)
 
 
 def _namespace_table(namespaces: Sequence[Namespace]) -> str:
-    rows = [(one.namespace, str(one.jobs), words.text(one.max_jobs)) for one in namespaces]
+    rows = [(one.namespace, str(one.jobs), text.text(one.max_jobs)) for one in namespaces]
     return table(("NAMESPACE", "JOBS", "AT MOST"), rows) if rows else "no namespaces in use"
 
 
@@ -119,5 +119,5 @@ def limit(
         request = decoding.convert({"namespace": name, "max_jobs": max_jobs}, QuotaRequest, text=False)
         found = wire.call(methods.NAMESPACES_LIMIT, request)
     print_json(found) if json else print(
-        f"{name}: {found.jobs} jobs, at most {words.text(found.max_jobs) or 'any number'}"
+        f"{name}: {found.jobs} jobs, at most {text.text(found.max_jobs) or 'any number'}"
     )

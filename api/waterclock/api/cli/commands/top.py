@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from waterclock.api.cli import words
+from waterclock.api.cli import text as words
 from waterclock.api.cli.options import Data
 from waterclock.api.cli.session import connected
-from waterclock.api.client.blocking import BlockingWire
+from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods
 from waterclock.proto.answers import Executor, Partition, Queue, SystemStatus
 from waterclock.proto.queries import Nothing

@@ -8,17 +8,17 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from waterclock.api.cli import words
+from waterclock.api.cli import text
 from waterclock.api.cli.commands.apply import DryRun, Files, MoreFiles, Prune, Set
 from waterclock.api.cli.commands.apply import apply as apply_files
 from waterclock.api.cli.exits import Exit, Wrong
 from waterclock.api.cli.graph import draw
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Limit, Watch
+from waterclock.api.cli.output import table
 from waterclock.api.cli.printing import note, print_json
 from waterclock.api.cli.session import connected, with_job, with_run
-from waterclock.api.cli.tables import table
-from waterclock.api.client.blocking import BlockingWire
+from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import ENDED, Page, Workflow, WorkflowRun
 
@@ -59,8 +59,8 @@ def _workflow_table(workflows: Sequence[Workflow]) -> str:
             one.name,
             one.status,
             str(len(one.nodes)),
-            words.ago(one.next_run_at),
-            f"{one.last_run.status} {words.ago(one.last_run.modified_time)}" if one.last_run else "",
+            text.ago(one.next_run_at),
+            f"{one.last_run.status} {text.ago(one.last_run.modified_time)}" if one.last_run else "",
         )
         for one in workflows
     ]
@@ -139,10 +139,10 @@ def _wave_table(waves: Sequence[WorkflowRun]) -> str:
     rows = [
         (
             wave.workflow_run_id,
-            words.text(wave.epoch),
+            text.text(wave.epoch),
             wave.status,
             f"{sum(node.status in ENDED for node in wave.nodes)}/{len(wave.nodes)}",
-            words.ago(wave.start_time),
+            text.ago(wave.start_time),
             wave.reason or "",
         )
         for wave in waves

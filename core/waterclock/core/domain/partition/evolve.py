@@ -1,9 +1,9 @@
 """What an event does to a partition's state: `evolve`, in place."""
 
-from waterclock.core.domain.partition import parts, post
+from waterclock.core.domain.partition import dependency_state, parts
 from waterclock.core.domain.partition.parts import Expansion, Wave
 from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
-from waterclock.core.domain.run import TERMINAL, RunStatus, is_stale, transition
+from waterclock.core.domain.run.states import TERMINAL, RunStatus, is_stale, transition
 from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
@@ -69,9 +69,9 @@ def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) ->
     _count_failures(state, run, event)
     if status == "SUCCESS" and run.counts:
         if run.once:
-            post.remember(state.post, run.job_id, run.run_id, run.scheduled)
+            dependency_state.remember(state.post, run.job_id, run.run_id, run.scheduled)
         if run.job_id in state.post.dependents:
-            post.announce(state.post, run.job_id, run.run_id, run.scheduled, event.at)
+            dependency_state.announce(state.post, run.job_id, run.run_id, run.scheduled, event.at)
     if run.parent is None:
         return
     output = event.output if isinstance(event, RunSucceeded | RunClosed | NodeMarked) else None
@@ -110,15 +110,15 @@ def _steer(state: PartitionState, event: RunEvent) -> bool:
         case BackfillEnded():
             state.backfills.pop(event.run_id, None)
         case DependenciesChanged():
-            post.dependencies_changed(state.post, state.dependencies, event)
+            dependency_state.dependencies_changed(state.post, state.dependencies, event)
         case DependencyCompleted():
-            post.completed(state.dependencies, event)
+            dependency_state.completed(state.dependencies, event)
         case DependenciesUsed():
-            post.used(state.dependencies, event)
+            dependency_state.used(state.dependencies, event)
         case DependentChanged():
-            post.dependent_changed(state.post, event)
+            dependency_state.dependent_changed(state.post, event)
         case LettersDelivered():
-            post.delivered(state.post, event.letters)
+            dependency_state.delivered(state.post, event.letters)
         case _:
             return False
     return True

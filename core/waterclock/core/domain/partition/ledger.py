@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from waterclock.core.domain.partition.decided import Pass
-from waterclock.core.domain.partition.derived import Definition, derive, total_of
+from waterclock.core.domain.bounded_map import Remembered
+from waterclock.core.domain.partition.decisions import Pass
 from waterclock.core.domain.partition.evolve import evolve
+from waterclock.core.domain.partition.part_specs import Definition, derive, total_of
 from waterclock.core.domain.partition.parts import node_of
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
-from waterclock.core.domain.remembered import Remembered
 from waterclock.core.domain.workflow.errors import Unusable
 from waterclock.core.domain.workflow.shape import shape_of
 from waterclock.proto.events import (

@@ -9,19 +9,19 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from waterclock.core.domain.partition.aftermath import Aftermath
 from waterclock.core.domain.partition.backfills import Backfills
-from waterclock.core.domain.partition.claiming import judge
-from waterclock.core.domain.partition.decided import Pass
-from waterclock.core.domain.partition.dependents import Dependents
-from waterclock.core.domain.partition.index import IndexEntry, Scheduled
+from waterclock.core.domain.partition.claims import judge
+from waterclock.core.domain.partition.decisions import Pass
+from waterclock.core.domain.partition.dependencies import Dependents
+from waterclock.core.domain.partition.dependency_state import Letter
+from waterclock.core.domain.partition.divergence import Diverged, Unread
+from waterclock.core.domain.partition.fires import Taking
+from waterclock.core.domain.partition.follow_ups import Aftermath
 from waterclock.core.domain.partition.ledger import Ledger
-from waterclock.core.domain.partition.post import Letter
 from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
-from waterclock.core.domain.partition.taking import Taking
-from waterclock.core.domain.partition.unread import Diverged, Unread
-from waterclock.core.domain.wheel import Wheel
+from waterclock.core.domain.partition.timing_index import IndexEntry, Scheduled
+from waterclock.core.domain.partition.timing_wheel import Wheel
 from waterclock.proto.events import (
     DependencyCompleted,
     Frame,

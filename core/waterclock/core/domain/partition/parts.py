@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from waterclock.core.domain.run import RunStatus
-from waterclock.core.domain.workflow.rules import Outcome
+from waterclock.core.domain.run.states import RunStatus
+from waterclock.core.domain.workflow.trigger_rules import Outcome
 from waterclock.proto.events import RerunRequested
 from waterclock.proto.names import member_index
 

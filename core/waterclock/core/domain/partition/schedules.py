@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from waterclock.core.domain import ids
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.partition.catch_up import GRACE, CatchUpDecision, decide_catch_up
-from waterclock.core.domain.partition.index import IndexEntry, Scheduled, encode_entry, place
+from waterclock.core.domain.partition.fires import DueFire, Taking
 from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.state import Run
-from waterclock.core.domain.partition.taking import DueFire, Taking
+from waterclock.core.domain.partition.timing_index import IndexEntry, Scheduled, encode_entry, place
+from waterclock.core.domain.partition.timing_wheel import Wheel
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.core.domain.schedule.fires import jittered
-from waterclock.core.domain.wheel import Wheel
 from waterclock.proto.events import (
     Instant,
     JobCancelled,

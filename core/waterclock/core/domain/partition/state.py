@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from waterclock.core.domain.partition.dependency_state import Dependencies, Post
 from waterclock.core.domain.partition.parts import Expansion, Wave
-from waterclock.core.domain.partition.post import Dependencies, Post
-from waterclock.core.domain.run import RunStatus
+from waterclock.core.domain.run.states import RunStatus
 from waterclock.proto.events import (
     Cursor,
     Instant,

@@ -11,7 +11,7 @@ from waterclock.core.domain.schedule.exclusions import Exclusions
 from waterclock.core.domain.schedule.fire import Fire
 from waterclock.core.domain.schedule.regular import Interval, Once
 from waterclock.core.domain.schedule.zone import FIRST, LAST, Zone, zone
-from waterclock.core.domain.schedule.zoned import ZonedCron
+from waterclock.core.domain.schedule.zoned_cron import ZonedCron
 from waterclock.proto.spec import Schedule
 
 __all__ = ["Fire", "Fires", "InvalidSchedule", "compile", "jittered"]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from waterclock.core.domain.workflow.references import nodes_read_by
-from waterclock.core.domain.workflow.rules import Outcome, Upstream, Verdict, decide_node
+from waterclock.core.domain.workflow.trigger_rules import Outcome, Upstream, Verdict, decide_node
 from waterclock.proto.spec import Node, Workflow
 
 

@@ -1,0 +1,65 @@
+"""Who is let in, by bearer token."""
+
+import hmac
+from typing import Any
+
+from waterclock.api.auth.caller import LOCAL, Caller
+from waterclock.api.auth.rate_limit import Rates
+from waterclock.api.auth.tokens import Tokens
+from waterclock.api.errors import Unauthenticated
+from waterclock.core.runtime.settings import Settings, SettingsError
+from waterclock.proto.methods import Method, Scope
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_BOOTSTRAP = Caller(actor="token:bootstrap")
+_WITHOUT_TOKEN: dict[str, frozenset[Scope]] = {
+    "operate": frozenset(("read", "submit", "operate")),
+    "submit": frozenset(("read", "submit")),
+    "read": frozenset(("read",)),
+    "nothing": frozenset(),
+}
+
+
+class Gate:
+    def __init__(self, settings: Settings, tokens: Tokens) -> None:
+        if settings.auth == "off" and settings.host not in _LOOPBACK:
+            raise SettingsError("auth", "on, since the api listens on more than loopback", "off", "settings")
+        self._open = settings.auth == "off"
+        self._bootstrap = settings.token
+        self._rate = settings.rate_limit
+        self._tokens = tokens
+        self._over_nats = Caller(actor="nats", scopes=_WITHOUT_TOKEN[settings.nats_without_token])
+        self._rates = Rates()
+
+    def admit(self, method: Method[Any, Any], authorization: str | None) -> Caller:
+        """The caller behind an Authorization header, if they may call the method."""
+        caller = LOCAL if self._open or method.scope == "open" else self._known(authorization)
+        caller.must(method)
+        return caller
+
+    def admit_over_nats(self, method: Method[Any, Any], authorization: str | None) -> Caller:
+        """As over HTTP; but who sends no token has at least shown a NATS password: all but administering is theirs."""
+        if authorization or self._open or method.scope == "open":
+            return self.admit(method, authorization)
+        if not self._over_nats.scopes:
+            raise Unauthenticated.because("send a token in the header `Authorization: Bearer TOKEN`")
+        self._over_nats.must(method)
+        return self._over_nats
+
+    def _known(self, authorization: str | None) -> Caller:
+        kind, _, token = (authorization or "").partition(" ")
+        if kind.lower() != "bearer" or not token.strip():
+            raise Unauthenticated.because("send `Authorization: Bearer TOKEN`; connection.json has the token")
+        return self._bearer(token.strip())
+
+    def _bearer(self, token: str) -> Caller:
+        if self._bootstrap is not None and hmac.compare_digest(token.encode(), self._bootstrap.encode()):
+            return _BOOTSTRAP
+        grant = self._tokens.grant_of(token)
+        if grant is None:
+            raise Unauthenticated.because("nobody knows this token, or it has expired")
+        if rate := grant.rate_per_second or self._rate:
+            self._rates.take(grant.token_id, rate)
+        return Caller(
+            actor=f"token:{grant.token_id}", scopes=frozenset(grant.scopes), namespace=grant.namespace
+        )

@@ -1,0 +1,79 @@
+"""Namespaces keep tenants apart: ids of one are invisible to another, and may be the same.
+
+In the log an id carries its namespace (`acme=backup`, plain `backup` in the default one), so that subjects differ and
+every event says whose it is. Callers see and send ids without it; this is where it is added and taken off.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from msgspec import Struct, structs
+
+from waterclock.proto.commands import JobRequest
+from waterclock.proto.queries import JobPatch, WorkflowPatch
+
+DEFAULT = "default"
+
+S = TypeVar("S")
+
+_IDS = frozenset(("job_id", "run_id", "workflow_id", "workflow_run_id", "backfill_id", "job", "run", "id"))
+_LISTS = frozenset(("run_ids", "ids", "dependencies", "running"))
+_OPAQUE = frozenset(("payload", "metadata", "labels", "output", "task", "parameters", "spec", "jobs"))
+
+
+def namespace_of(job_or_run_id: str) -> str:
+    namespace, equals, _ = job_or_run_id.partition("@")[0].partition("=")
+    return namespace if equals else DEFAULT
+
+
+def scoped(namespace: str, id: str) -> str:
+    """An id as the log has it."""
+    return id if namespace == DEFAULT else f"{namespace}={id}"
+
+
+def unscoped(namespace: str, id: str) -> str:
+    """An id as its owner knows it."""
+    return id if namespace == DEFAULT else id.removeprefix(f"{namespace}=")
+
+
+def inward(namespace: str, request: S) -> S:
+    """A request with its ids as the log has them. Definitions are left alone: their reader must see what was sent."""
+    if namespace == DEFAULT or type(request) is JobRequest:
+        return request
+    if isinstance(request, JobPatch):
+        return structs.replace(request, job_id=scoped(namespace, request.job_id))
+    if isinstance(request, WorkflowPatch):
+        return structs.replace(request, workflow_id=scoped(namespace, request.workflow_id))
+    changed: S = _walk(request, lambda id: scoped(namespace, id))
+    return changed
+
+
+def outward(namespace: str, answer: S) -> S:
+    """An answer with its ids as the caller knows them."""
+    if namespace == DEFAULT:
+        return answer
+    changed: S = _walk(answer, lambda id: unscoped(namespace, id))
+    return changed
+
+
+def _walk(value: Any, change: Callable[[str], str]) -> Any:
+    match value:
+        case Struct():
+            changed = {
+                name: _field(name, old, change)
+                for name in value.__struct_fields__
+                if name not in _OPAQUE and (old := getattr(value, name)) is not None
+            }
+            return structs.replace(value, **changed)
+        case list() | tuple():
+            return type(value)(_walk(item, change) for item in value)
+        case _:
+            return value
+
+
+def _field(name: str, value: Any, change: Callable[[str], str]) -> Any:
+    if name in _IDS and isinstance(value, str):
+        return change(value)
+    if name in _LISTS and isinstance(value, list | tuple):
+        return type(value)(change(item) if isinstance(item, str) else item for item in value)
+    return _walk(value, change)

@@ -1,0 +1,54 @@
+"""Where the service is, and how to come to it: said, set, or written down by `waterclock up`."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from waterclock.api.errors import Unreachable
+from waterclock.core.runtime.data_directory import read_connection
+from waterclock.core.runtime.settings import Settings, load
+from waterclock.core.runtime.tls import nats_context
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+
+class Way(Struct, frozen=True, kw_only=True):
+    url: str
+    token: str | None
+    settings: Settings
+
+    @property
+    def inbox(self) -> str:
+        return self.settings.nats_inbox
+
+    @property
+    def credentials(self) -> Path | None:
+        return self.settings.nats_credentials
+
+    def tls(self) -> "SSLContext | None":
+        return nats_context(self.settings)
+
+
+def find(
+    *,
+    url: str | None = None,
+    data: Path | str | None = None,
+    token: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Way:
+    """The URL given, else the settings', else that of `connection.json`; a directory given says which."""
+    settings = load({"data": None if data is None else str(data)}, environ)
+    url = url or (settings.nats_url if data is None else None)
+    token = token or settings.token
+    if not url:
+        found = read_connection(settings.data)
+        if found is None:
+            file = settings.data / "connection.json"
+            raise Unreachable(f"no {file}: start `waterclock up`, or say --data DIR")
+        url, token = found.nats, token or found.token
+    return Way(url=url, token=token, settings=msgspec.structs.replace(settings, nats_url=url))

@@ -1,0 +1,62 @@
+"""Declared jobs: whatever is there becomes what the declaration says, and a repeat changes nothing."""
+
+import secrets
+
+import msgspec
+
+from waterclock.api.application import Application
+from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.namespaces import scoped
+from waterclock.api.commands import control, definitions, dependencies
+from waterclock.api.commands.job_messages import NewJob
+from waterclock.api.errors import Conflict, Invalid
+from waterclock.api.registry import handles
+from waterclock.core.domain.job.aggregate import UpdateJob
+from waterclock.core.domain.job.naming import id_of_name
+from waterclock.core.domain.job.show import differences
+from waterclock.core.jetstream.errors import Conflict as Taken
+from waterclock.core.runtime.clock import now_us
+from waterclock.proto import methods
+from waterclock.proto.answers import Action, Applied
+from waterclock.proto.queries import Apply
+
+
+@handles(methods.JOBS_APPLY)
+async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
+    body = msgspec.json.encode(request.definition)
+    now = now_us()
+    spec = definitions.define(body, now, app.settings, caller)
+    chosen = definitions.chosen_id(body) or _named(request)
+    if chosen is None:
+        raise Invalid.field("job_id", "a declared job needs an id or a name, or it could not be found again")
+    job_id = scoped(spec.namespace, chosen)
+    beside = {scoped(spec.namespace, other) for other in request.beside} if request.dry_run else set()
+    await dependencies.check(app, job_id, spec, beside)
+    stored = await app.definitions.read(job_id)
+    if stored is not None and stored.job.spec.namespace != spec.namespace:
+        raise Conflict.field("job_id", f"there is a job {chosen} already")
+    if stored is None:
+        if request.dry_run:
+            return Applied(job_id=job_id, action="created", version=None)
+        await app.quotas.take(spec.namespace)
+        job = NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=secrets.token_hex(8))
+        try:
+            return Applied(job_id=job_id, action="created", version=(await app.intake.create(job)).version)
+        except Taken:
+            return await apply(app, request, caller)
+    spec = msgspec.structs.replace(spec, idempotency_key=stored.job.spec.idempotency_key)
+    revived = stored.job.status == "CANCELLED"
+    differing = tuple(differences(stored.job.spec, spec))
+    action: Action = "created" if revived else "updated" if differing else "unchanged"
+    if request.dry_run or action == "unchanged":
+        return Applied(job_id=job_id, action=action, version=stored.version, differences=differing)
+    if revived:
+        await app.quotas.take(spec.namespace)
+    command = UpdateJob(spec=spec, revive=revived, actor=caller.actor, cause=secrets.token_hex(8))
+    changed = await control.change(app, job_id, caller, lambda _: command, stored.version)
+    return Applied(job_id=job_id, action=action, version=changed.version, differences=differing)
+
+
+def _named(request: Apply) -> str | None:
+    name = request.definition.get("name")
+    return id_of_name(name) if isinstance(name, str) else None

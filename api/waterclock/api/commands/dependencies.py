@@ -1,0 +1,99 @@
+"""Jobs that wait for other jobs: what may be said, also when two say it at the same moment, and who is told at once.
+
+The definitions in `JOBS` are the graph. An edit is announced in one key of the control bucket before it is written, by
+compare-and-set; whoever edits at the same time sees the announcement, and of two edits that would close a cycle
+together the second is refused.
+"""
+
+from collections.abc import Mapping, Set
+
+import msgspec
+from msgspec import Struct
+
+from waterclock.api.application import Application
+from waterclock.api.errors import Invalid, Unavailable
+from waterclock.core.domain.job.graph import find_cycle, spell
+from waterclock.core.jetstream.definitions import Definitions
+from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.runtime.clock import now_us
+from waterclock.proto.events import DependentChanged, Instant
+from waterclock.proto.spec import JobSpec
+
+_KEY = "dependencies"
+_PENDING = 60_000_000
+"""How long an edit that was announced may take to be written, in microseconds."""
+_ATTEMPTS = 50
+
+
+class Announced(Struct, frozen=True):
+    dependencies: tuple[str, ...]
+    until: Instant
+
+
+_decode = msgspec.json.Decoder(dict[str, Announced]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+async def check(app: Application, job_id: str | None, spec: JobSpec, beside: Set[str] = frozenset()) -> None:
+    """What a job waits for must exist, or be about to (`beside`), and must not wait for the job.
+
+    Must come before the definition is written, which then has a minute.
+    """
+    if not spec.dependencies:
+        return
+    for _ in range(_ATTEMPTS):
+        entry = await app.control.get(_KEY)
+        now = now_us()
+        stored = {} if entry is None else _decode(entry.value)
+        announced = {job: said for job, said in stored.items() if said.until > now}
+        await _check(app.definitions, job_id, spec, beside, announced)
+        if job_id is None:
+            return  # nobody can wait for a job that has no id yet
+        announced[job_id] = Announced(spec.dependencies, now + _PENDING)
+        try:
+            if entry is None:
+                await app.control.create(_KEY, _encode(announced))
+            else:
+                await app.control.update(_KEY, _encode(announced), entry.revision)
+        except Conflict:
+            continue
+        return
+    raise Unavailable.because("many dependencies are changed at once", retry_after=1)
+
+
+async def register(app: Application, job_id: str, version: int, spec: JobSpec) -> None:
+    """Tell the jobs that somebody waits for them before the answer leaves, so that what they complete after it counts.
+
+    The job's own partition tells them as well: this only saves the time until it does.
+    """
+    for dependency in spec.dependencies:
+        event = DependentChanged(run_id=dependency, at=now_us(), dependent=job_id, version=version)
+        await app.requests.append(app.partition_of(dependency), [event])
+
+
+async def _check(
+    definitions: Definitions,
+    job_id: str | None,
+    spec: JobSpec,
+    beside: Set[str],
+    announced: Mapping[str, Announced],
+) -> None:
+    edges: dict[str, tuple[str, ...]] = {job_id or "": spec.dependencies}
+    unread = list(spec.dependencies)
+    while unread:
+        known = unread.pop()
+        if known in edges:
+            continue
+        found = await definitions.read(known)
+        if (
+            known in spec.dependencies
+            and known not in beside
+            and (found is None or found.job.spec.namespace != spec.namespace)
+        ):
+            raise Invalid.field("dependencies", f"there is no job {known}")
+        stored = () if found is None or found.job.status == "CANCELLED" else found.job.spec.dependencies
+        pending = announced[known].dependencies if known in announced else ()
+        edges[known] = tuple(dict.fromkeys((*stored, *pending)))
+        unread += edges[known]
+    if cycle := find_cycle(edges):
+        raise Invalid.field("dependencies", f"the jobs wait for each other: {spell(cycle)}")

@@ -1,0 +1,107 @@
+"""The audit over the log: partition by partition, so that it holds no more than one of them at a time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+from waterclock.api.application import Application
+from waterclock.api.auth.namespaces import namespace_of
+from waterclock.api.explain import answers
+from waterclock.api.explain.stream_positions import sequence_before
+from waterclock.api.queries import fleet
+from waterclock.core.domain.explain.audit_report import AuditReport
+from waterclock.core.domain.explain.auditor import Auditor
+from waterclock.core.domain.instants import datetime_of, instant_of, rfc3339
+from waterclock.core.jetstream.pull import Pull
+from waterclock.core.runtime.clock import now_us
+from waterclock.proto import names
+from waterclock.proto.answers import Audit
+from waterclock.proto.codec import decode_frame, decode_job_frame
+from waterclock.proto.events import Instant
+from waterclock.proto.queries import AuditQuery
+
+_SKEW = timedelta(minutes=1)
+_JOBS_SHARE = 0.3
+"""How much of a partition's progress its definitions are."""
+
+
+async def audited(app: Application, request: AuditQuery, namespace: str) -> AsyncIterator[Audit]:
+    """Progress while the log is read, then the report."""
+    now = now_us()
+    asked = 0 if request.start is None else instant_of(request.start)
+    end = now if request.end is None else min(now, instant_of(request.end))
+    start, note = await _reach(app, asked, now)
+    owners = await _decided_by_owners(app)
+    report, count = AuditReport(), app.settings.partitions
+    for partition in range(count):
+        reading = _Partition(app, partition, namespace, Auditor(start, end))
+        async for read in reading.read():
+            yield Audit(read=min(0.999, (partition + read) / count))
+        decided = max(reading.decided, owners.get(partition, 0))
+        report.add(await asyncio.to_thread(reading.auditor.report, decided=decided))
+    yield answers.audit(report, start, end, note)
+
+
+class _Partition:
+    """One partition's definitions, then its runs, through an auditor."""
+
+    def __init__(self, app: Application, partition: int, namespace: str, auditor: Auditor) -> None:
+        self.auditor = auditor
+        self.decided: Instant = 0
+        """How far the last frame of an owner had come."""
+        self._app = app
+        self._partition = partition
+        self._namespace = namespace
+
+    async def read(self) -> AsyncIterator[float]:
+        """How far it is, between 0 and 1."""
+        jobs, runs = names.jobs_of_partition(self._partition), names.runs_subject(self._partition)
+        async for read in self._through(names.JOBS, jobs, 0):
+            yield _JOBS_SHARE * read
+        since = datetime_of(self.auditor.counts_from())
+        after = 0
+        if since.timestamp() > 0:
+            after = await sequence_before(self._app.connection, names.RUNS, runs, since - _SKEW)
+        async for read in self._through(names.RUNS, runs, after):
+            yield _JOBS_SHARE + (1 - _JOBS_SHARE) * read
+
+    async def _through(self, stream: str, subject: str, after: int) -> AsyncIterator[float]:
+        take = self._take_jobs if stream == names.JOBS else self._take_runs
+        connection = self._app.connection
+        async with Pull.ordered(connection, stream, [subject], after_sequence=after) as pull:
+            total = pull.pending
+            async for batch in pull.backlog():
+                for delivery in batch:
+                    take(delivery.sequence, delivery.data)
+                yield 1 - pull.pending / max(total, pull.pending)
+                await asyncio.sleep(0)
+
+    def _take_jobs(self, sequence: int, data: bytes) -> None:
+        for event in decode_job_frame(data).events:
+            if event.spec.namespace == self._namespace:
+                self.auditor.job_event(sequence, event)
+
+    def _take_runs(self, _: int, data: bytes) -> None:
+        frame = decode_frame(data)
+        if frame.cursor is not None:
+            self.decided = frame.cursor.time
+        for event in frame.events:
+            if namespace_of(event.run_id) == self._namespace:
+                self.auditor.run_event(event)
+
+
+async def _reach(app: Application, asked: Instant, now: Instant) -> tuple[Instant, str]:
+    """From when on the log can tell: what is older than its retention is gone."""
+    info = await app.connection.api(f"STREAM.INFO.{names.RUNS}")
+    kept = info["config"].get("max_age", 0) // 1000
+    created = instant_of(datetime.fromisoformat(info["created"]))
+    begins = now - kept + _SKEW // timedelta(microseconds=1)
+    if not kept or begins <= max(asked, created):
+        return asked, ""
+    return begins, f"the log begins at {rfc3339(begins)}: what was due before is older than its retention"
+
+
+async def _decided_by_owners(app: Application) -> dict[int, Instant]:
+    """Up to when each partition is decided, by its owner's word: one with nothing to say writes no frame."""
+    found = await fleet.partitions(app.control, app.settings.partitions)
+    return {status.partition: instant_of(status.cursor) for status in found if status.cursor is not None}

@@ -1,0 +1,73 @@
+"""What is served beside the methods: health and readiness, for probes and people."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from waterclock.api.application import Application
+from waterclock.api.http import metrics, openapi, reference
+from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.stream_reader import stream_state
+from waterclock.proto import names
+from waterclock.proto.answers import Health
+
+_PROBE_SECONDS = 2.0
+_METRICS = CONTENT_TYPE_LATEST.partition("; charset")[0]
+"""The framework says the character set of any text itself."""
+_FRONT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>waterclock</title>
+<body style="font:16px/1.6 system-ui,sans-serif;margin:4rem auto;max-width:36rem;color-scheme:light dark">
+<h1>waterclock</h1><p>It runs. <a href="/docs">Reference</a> · <a href="/openapi.json">OpenAPI</a> ·
+<a href="/readyz">ready?</a> · <a href="/metrics">metrics</a></p>
+<pre>waterclock submit hello --wait -- echo hi
+waterclock jobs</pre></body></html>
+"""
+
+
+def pages(app: Application) -> list[HTTPRouteHandler]:
+    @get(["/healthz", "/v1/healthz"])
+    async def healthz() -> Response[bytes]:
+        return _health(Health(status="ok"))
+
+    @get(["/readyz", "/v1/readyz"])
+    async def readyz() -> Response[bytes]:
+        """Whether work can be accepted: the log answers."""
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                await stream_state(app.connection, names.JOBS)
+        except (LogError, TimeoutError) as error:
+            return _health(Health(status="unavailable", detail=f"the log cannot be reached: {error}"))
+        return _health(Health(status="ok"))
+
+    @get(["/openapi.json", "/v1/openapi.json"])
+    async def described() -> Response[bytes]:
+        return Response(openapi.document(), media_type="application/json")
+
+    @get(["/metrics", "/v1/metrics"])
+    async def measured() -> Response[bytes]:
+        return Response(await metrics.collect(app), media_type=_METRICS)
+
+    @get(["/docs", "/v1/docs"])
+    async def explained() -> Response[str]:
+        headers = {"Content-Security-Policy": reference.POLICY}
+        return Response(reference.page(), media_type="text/html", headers=headers)
+
+    @get("/")
+    async def front() -> Response[str]:
+        headers = {"Content-Security-Policy": reference.POLICY}
+        return Response(_FRONT, media_type="text/html", headers=headers)
+
+    return [healthz, readyz, described, measured, explained, front]
+
+
+def _health(health: Health) -> Response[Any]:
+    ok = health.status == "ok"
+    return Response(
+        msgspec.json.encode(health),
+        status_code=200 if ok else 503,
+        media_type="application/json",
+        headers={} if ok else {"Retry-After": "1"},
+    )

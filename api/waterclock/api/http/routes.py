@@ -1,0 +1,71 @@
+"""The REST face of the method table, and the few pages beside it."""
+
+from typing import Any
+
+from litestar import Litestar, Request, Response
+from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
+
+from waterclock.api.application import Application
+from waterclock.api.dispatch import answer, answers
+from waterclock.api.errors import Refused
+from waterclock.api.http import artifacts, problems
+from waterclock.api.http import request as reading
+from waterclock.api.http import response as writing
+from waterclock.api.http.pages import pages
+from waterclock.api.metrics import REQUESTS
+from waterclock.proto.methods import METHODS, Method, Rest
+
+_BODY_LIMITS = {"json": 16 << 20, "lines": 64 << 20, "bytes": 4 << 30}
+
+
+def build(app: Application) -> Litestar:
+    return Litestar(
+        route_handlers=[
+            *(_route(app, method, method.rest) for method in METHODS if method.rest),
+            *pages(app),
+        ],
+        exception_handlers={
+            Refused: problems.on_refused,
+            HTTPException: problems.on_framework_error,
+            Exception: problems.on_anything,
+        },
+        openapi_config=None,
+        logging_config=None,
+    )
+
+
+def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteHandler:
+    async def endpoint(request: Request[Any, Any, Any]) -> Response[Any]:
+        try:
+            response = await respond(request)
+        except Refused as refused:
+            REQUESTS.labels(method.name, "rest", refused.problem.status).inc()
+            raise
+        REQUESTS.labels(method.name, "rest", response.status_code).inc()
+        return response
+
+    async def respond(request: Request[Any, Any, Any]) -> Response[Any]:
+        caller = app.gate.admit(method, request.headers.get("authorization"))
+        if rest.body == "bytes":
+            return writing.write(request, rest, await artifacts.upload(app, request, caller))
+        asked = await reading.read(request, method, rest)
+        if rest.answer == "bytes":
+            return await artifacts.download(app, request, asked, caller)
+        if method.streaming:
+            return await writing.stream(method, rest, answers(app, method, asked, caller))
+        return writing.write(request, rest, await answer(app, method, asked, caller))
+
+    return HTTPRouteHandler(
+        path=_paths(rest.path),
+        http_method=[rest.verb, *rest.also],
+        status_code=rest.status,
+        request_max_body_size=_BODY_LIMITS[rest.body],
+        name=method.name,
+    )(endpoint)
+
+
+def _paths(path: str) -> list[str]:
+    """With and without the version, in the framework's notation."""
+    typed = path.replace("}", ":str}")
+    return [typed, typed.removeprefix("/v1")]

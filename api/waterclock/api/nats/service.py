@@ -1,0 +1,135 @@
+"""The NATS face of the method table: service `waterclock`, one endpoint a method, found by `$SRV.INFO`."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any, cast
+
+import msgspec
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from nats.micro import add_service
+from nats.micro.request import Request
+
+from waterclock.api import bodies
+from waterclock.api.application import Application
+from waterclock.api.dispatch import answer, answers
+from waterclock.api.errors import Refused
+from waterclock.api.metrics import REQUESTS
+from waterclock.api.nats.inbox_only import InboxOnly
+from waterclock.proto.methods import METHODS, Method
+from waterclock.proto.names import SERVICE
+from waterclock.proto.problem import Problem
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 256
+"""Requests of one method in the works; more wait in the subscription."""
+
+_STAY = 3600.0
+"""NATS does not tell when a listener has left, so no stream lives longer than this many seconds."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+@asynccontextmanager
+async def serve(app: Application) -> AsyncIterator[None]:
+    """Answers requests while the context is open; those begun are finished, streams are cut."""
+    async with asyncio.TaskGroup() as tasks:
+        endpoints = {method.subject: _Endpoint(app, method, tasks) for method in METHODS}
+        service = await add_service(
+            cast(Client, InboxOnly(app.connection.nc)),
+            name=SERVICE,
+            version=version("waterclock"),
+            description="Runs every job on time, once, and can explain every run",
+            metadata={"instance": app.instance},
+            stats_handler=lambda stats: endpoints[stats.subject].figures(),
+        )
+        try:
+            for subject, endpoint in endpoints.items():
+                await service.add_endpoint(
+                    name=endpoint.method.name.replace(".", "-"),
+                    subject=subject,
+                    handler=endpoint,
+                    metadata={"scope": endpoint.method.scope, "summary": endpoint.method.summary},
+                )
+            yield
+        finally:
+            await service.stop()
+            for endpoint in endpoints.values():
+                endpoint.cut_streams()
+
+
+class _Endpoint:
+    """One method. Requests run beside one another: the subscription would take them one by one."""
+
+    def __init__(self, app: Application, method: Method[Any, Any], tasks: asyncio.TaskGroup) -> None:
+        self.method = method
+        self._app = app
+        self._tasks = tasks
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._streams: set[asyncio.Task[None]] = set()
+        self._answered = 0
+        self._refused = 0
+
+    async def __call__(self, request: Request) -> None:
+        await self._slots.acquire()
+        task = self._tasks.create_task(self._serve(request))
+        if self.method.streaming:
+            self._streams.add(task)
+            task.add_done_callback(self._streams.discard)
+        task.add_done_callback(lambda _: self._slots.release())
+
+    def cut_streams(self) -> None:
+        for task in self._streams:
+            task.cancel()
+
+    def figures(self) -> dict[str, int]:
+        return {
+            "answered": self._answered,
+            "refused": self._refused,
+            "in_flight": _AT_ONCE - self._slots._value,
+        }
+
+    async def _serve(self, request: Request) -> None:
+        try:
+            await self._answer(request)
+            self._answered += 1
+            REQUESTS.labels(self.method.name, "nats", 200).inc()
+        except Refused as refused:
+            await self._refuse(request, refused.problem)
+        except NatsError as error:
+            log.warning("answer not sent", extra={"method": self.method.name, "error": str(error)})
+        except Exception:
+            log.exception("request failed", extra={"method": self.method.name})
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+            await self._refuse(request, Problem(status=status, title=status.phrase, detail="this is a bug"))
+
+    async def _answer(self, request: Request) -> None:
+        headers = request.headers or {}
+        caller = self._app.gate.admit_over_nats(self.method, headers.get("Authorization"))
+        asked = bodies.read(request.data, self.method.request)
+        if not self.method.streaming:
+            await request.respond(_encode(await answer(self._app, self.method, asked, caller)))
+            return
+        if getattr(asked, "stay_seconds", _STAY) is None:
+            asked = msgspec.structs.replace(asked, stay_seconds=_STAY)
+        async for item in answers(self._app, self.method, asked, caller):
+            await request.respond(_encode(item))
+        await request.respond(b"")
+
+    async def _refuse(self, request: Request, problem: Problem) -> None:
+        self._refused += 1
+        REQUESTS.labels(self.method.name, "nats", problem.status).inc()
+        reason = " ".join((problem.detail or problem.title).split())
+        try:
+            await request.respond_error(
+                str(problem.status), reason.encode("ascii", "replace").decode(), _encode(problem)
+            )
+            if self.method.streaming:
+                await request.respond(b"")
+        except (NatsError, ValueError) as error:
+            log.warning("refusal not sent", extra={"method": self.method.name, "error": str(error)})

@@ -1,0 +1,126 @@
+"""Log events as the changes that watchers see."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from waterclock.api.auth.namespaces import namespace_of
+from waterclock.core.domain.instants import datetime_of
+from waterclock.core.domain.job.aggregate import evolve
+from waterclock.core.domain.run.states import RunStatus, transition
+from waterclock.proto import names
+from waterclock.proto.answers import ENDED, Change, Run, RunState
+from waterclock.proto.codec import decode_frame, decode_job_frame
+from waterclock.proto.events import JobEvent, RunEvent, RunReported, ScheduleEnded
+
+_BEFORE: tuple[RunStatus | None, ...] = ("RUNNING", "QUEUED", None, "RETRYING", "WAITING", "FAILED")
+"""States to try an event on: a watcher joins in the middle and does not know the run's."""
+
+
+_ENDINGS: dict[RunState, str] = {
+    "SUCCESS": "succeeded",
+    "FAILED": "failed",
+    "TIMED_OUT": "timed_out",
+    "CANCELLED": "cancelled",
+    "SKIPPED": "skipped",
+    "MISSED": "missed",
+}
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """Which changes somebody wants."""
+
+    namespace: str
+    job: str | None = None
+    run: str | None = None
+    types: frozenset[str] = frozenset()
+    once: bool = False
+    """The job fires only once: the end of its run is the end of what can be watched."""
+
+    def wants(self, change: Change) -> bool:
+        if namespace_of(change.job_id) != self.namespace:
+            return False
+        if self.job is not None and change.job_id != self.job:
+            return False
+        if self.run is not None and change.run_id != self.run:
+            return False
+        return not self.types or change.type in self.types
+
+    def is_final(self, change: Change) -> bool:
+        if self.run is None and not self.once:
+            return False
+        return change.run_id is not None and change.status in ENDED
+
+
+def changes_of_job_frame(data: bytes) -> Iterator[Change]:
+    for event in decode_job_frame(data).events:
+        yield _job_change(event)
+
+
+def changes_of_run_frame(data: bytes) -> Iterator[Change]:
+    for event in decode_frame(data).events:
+        yield changes_of_run(event)
+
+
+def change_of_ended(run: Run, position: str) -> Change:
+    """The end of a run that was over before anybody watched."""
+    return Change(
+        position=position,
+        type=_ENDINGS[run.status],
+        at=run.end_time or run.modified_time or datetime.now(UTC),
+        job_id=run.job_id,
+        run_id=run.run_id,
+        status=run.status,
+        attempt_number=run.attempt_number,
+        reason=run.reason,
+        executor_id=run.executor_id,
+        exit_code=run.exit_code,
+        error_message=run.error_message,
+        final=True,
+    )
+
+
+def status_after(event: RunEvent) -> RunStatus | None:
+    for before in _BEFORE:
+        after = transition(before, event)
+        if after is not None:
+            return after
+    return None
+
+
+def _job_change(event: JobEvent) -> Change:
+    return Change(
+        position="",
+        type=str(event.__struct_config__.tag),
+        at=datetime_of(event.at),
+        job_id=event.job_id,
+        status=evolve(None, event).status,
+        reason=event.note or None,
+        actor=event.actor or None,
+    )
+
+
+def changes_of_run(event: RunEvent) -> Change:
+    ended = isinstance(event, ScheduleEnded)
+    report = event if isinstance(event, RunReported) else None
+    return Change(
+        position="",
+        type=str(event.__struct_config__.tag),
+        at=datetime_of(event.at),
+        job_id=names.job_of(event.run_id),
+        run_id=None if ended else event.run_id,
+        status="COMPLETED" if ended else status_after(event),
+        attempt_number=_field(event, "attempt"),
+        reason=_field(event, "reason") or (report and report.note) or None,
+        executor_id=_field(event, "executor_id"),
+        exit_code=_field(event, "exit_code"),
+        error_message=_field(event, "error_message") or None,
+        actor=_field(event, "actor") or None,
+        progress=None if report is None else report.done,
+    )
+
+
+def _field(event: RunEvent, name: str) -> Any:
+    return getattr(event, name, None)

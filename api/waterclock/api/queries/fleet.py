@@ -1,0 +1,105 @@
+"""Who is there right now: the heartbeats in the control bucket, and the consumers of the work queue."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from waterclock.core.domain.instants import SECOND, datetime_of
+from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.stream_reader import next_message
+from waterclock.executor.heartbeat import ExecutorHeartbeat
+from waterclock.proto import names
+from waterclock.proto.answers import Executor, Partition, Queue
+from waterclock.proto.heartbeats import SchedulerHeartbeat
+
+
+async def executors(control: Bucket) -> list[Executor]:
+    found = await control.scan(names.member_key("executor", "*"))
+    beats = [msgspec.json.decode(entry.value, type=ExecutorHeartbeat) for entry in found]
+    return [
+        Executor(
+            executor_id=beat.instance,
+            status="ACTIVE" if beat.state == "running" else "DRAINING",
+            host=beat.host,
+            pid=beat.pid,
+            tier=beat.tier,
+            queues=beat.queues,
+            handlers=beat.handlers,
+            slots=beat.slots,
+            busy=beat.used,
+            running=beat.running,
+            started_at=datetime_of(beat.started_at),
+            seen_at=datetime_of(beat.at),
+        )
+        for beat in sorted(beats, key=lambda beat: beat.instance)
+    ]
+
+
+async def schedulers(control: Bucket) -> list[SchedulerHeartbeat]:
+    found = await control.scan(names.member_key("scheduler", "*"))
+    return [msgspec.json.decode(entry.value, type=SchedulerHeartbeat) for entry in found]
+
+
+async def partitions(control: Bucket, count: int) -> list[Partition]:
+    """Every partition, owned or not. While one moves two may claim it; the higher token is the owner's."""
+    found = [Partition(partition=number, owner=None) for number in range(count)]
+    for beat in await schedulers(control):
+        for held in beat.partitions:
+            if held.partition < count and held.token > (found[held.partition].lease or 0):
+                found[held.partition] = Partition(
+                    partition=held.partition,
+                    owner=beat.instance,
+                    host=beat.host,
+                    lease=held.token,
+                    cursor=datetime_of(max(held.time_cursor, beat.at - int(held.lag_seconds * SECOND))),
+                    lag_seconds=held.lag_seconds,
+                    active_runs=held.active_runs,
+                    armed=held.armed,
+                )
+    return found
+
+
+async def queues(connection: Connection) -> list[Queue]:
+    found: list[Queue] = []
+    seen = 0
+    while True:
+        answer = await connection.api(f"CONSUMER.LIST.{names.WORK}", {"offset": seen})
+        consumers = answer.get("consumers") or []
+        found += [queue for queue in map(_queue, consumers) if queue is not None]
+        seen += len(consumers)
+        if not consumers or seen >= answer["total"]:
+            return sorted(
+                found, key=lambda q: (q.queue, q.handler or "", names.TIERS.index(q.tier), q.priority)
+            )
+
+
+async def oldest_waiting(connection: Connection, queue: Queue) -> datetime | None:
+    """When the work that waits the longest in a queue was put there."""
+    route = names.route_of(queue.queue, queue.handler)
+    band = names.BANDS.index(queue.priority)
+    consumer = names.work_consumer(route, queue.tier, band)
+    info = await connection.api(f"CONSUMER.INFO.{names.WORK}.{consumer}")
+    subject = names.work_filter(route, queue.tier, band)
+    found = await next_message(connection, names.WORK, subject, info["delivered"]["stream_seq"])
+    return None if found is None else found.timestamp
+
+
+def _queue(consumer: dict[str, Any]) -> Queue | None:
+    """A consumer is named `<route>_<tier>_<band>`, and a route `<queue>` or `<queue>=<handler>`."""
+    parts = consumer["name"].rsplit("_", 2)
+    if len(parts) != 3 or parts[1] not in names.TIERS or not parts[2].isdigit():
+        return None
+    route, tier, band = parts
+    queue, equals, handler = route.partition("=")
+    return Queue(
+        queue=queue,
+        handler=handler if equals else None,
+        tier=tier,
+        priority=names.BANDS[int(band)],
+        waiting=consumer["num_pending"],
+        running=consumer["num_ack_pending"],
+        redelivered=consumer["num_redelivered"],
+        pulls=consumer["num_waiting"],
+    )

@@ -1,0 +1,121 @@
+"""Operating it: who is there, what waits, who owns what, and whether all is well."""
+
+from datetime import UTC, datetime
+
+from msgspec import structs
+
+from waterclock.api.application import Application
+from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.namespaces import namespace_of
+from waterclock.api.queries import fleet
+from waterclock.api.readmodels import health
+from waterclock.api.readmodels.pool import ReadModelsAway
+from waterclock.api.registry import handles
+from waterclock.core.jetstream.stream_reader import last_message, stream_state
+from waterclock.proto import methods, names
+from waterclock.proto.answers import Check, Executor, Page, Partition, Queue, SystemStatus
+from waterclock.proto.queries import Nothing
+
+_LAG = 2.0
+_PROJECTION_LAG = 10.0
+
+
+@handles(methods.EXECUTORS_LIST)
+async def list_executors(app: Application, request: Nothing, caller: Caller) -> Page[Executor]:
+    """Runs of other namespaces are left out of what they have in hand."""
+    return Page(
+        items=[
+            structs.replace(
+                executor, running=[r for r in executor.running if namespace_of(r) == caller.namespace]
+            )
+            for executor in await fleet.executors(app.control)
+        ]
+    )
+
+
+@handles(methods.QUEUES_LIST)
+async def list_queues(app: Application, request: Nothing, caller: Caller) -> Page[Queue]:
+    return Page(items=await fleet.queues(app.connection))
+
+
+@handles(methods.PARTITIONS_LIST)
+async def list_partitions(app: Application, request: Nothing, caller: Caller) -> Page[Partition]:
+    return Page(items=await fleet.partitions(app.control, app.settings.partitions))
+
+
+@handles(methods.SYSTEM_STATUS)
+async def status(app: Application, request: Nothing, caller: Caller) -> SystemStatus:
+    checks = [
+        await _log(app),
+        await _schedulers(app),
+        await _executors(app),
+        await _queues(app),
+        await _read_models(app, caller),
+    ]
+    return SystemStatus(ok=all(check.ok for check in checks), checks=checks)
+
+
+async def _log(app: Application) -> Check:
+    jobs = await stream_state(app.connection, names.JOBS)
+    runs = await stream_state(app.connection, names.RUNS)
+    return Check(
+        name="log", ok=True, detail=f"{jobs.messages} definitions, {runs.messages} frames of run events"
+    )
+
+
+async def _schedulers(app: Application) -> Check:
+    partitions = await fleet.partitions(app.control, app.settings.partitions)
+    owned = [partition for partition in partitions if partition.owner]
+    owners = {partition.owner for partition in owned}
+    lag = max((partition.lag_seconds or 0 for partition in owned), default=0)
+    return Check(
+        name="schedulers",
+        ok=len(owned) == len(partitions) and lag < _LAG,
+        detail=f"{len(owners)} own {len(owned)} of {len(partitions)} partitions, {lag:.1f} s behind at most",
+    )
+
+
+async def _executors(app: Application) -> Check:
+    found = await fleet.executors(app.control)
+    active = [executor for executor in found if executor.status == "ACTIVE"]
+    slots, busy = sum(e.slots for e in active), sum(e.busy for e in active)
+    return Check(name="executors", ok=bool(active), detail=f"{len(active)} with {busy} of {slots} slots busy")
+
+
+async def _queues(app: Application) -> Check:
+    found = await fleet.queues(app.connection)
+    waiting, running = sum(q.waiting for q in found), sum(q.running for q in found)
+    unserved = sorted({q.handler or q.queue for q in found if q.waiting and not q.running and not q.pulls})
+    detail = f"{waiting} waiting, {running} running"
+    return Check(
+        name="queues",
+        ok=not unserved,
+        detail=f"{detail}; nobody serves {', '.join(unserved[:3])}" if unserved else detail,
+    )
+
+
+async def _read_models(app: Application, caller: Caller) -> Check:
+    try:
+        lag = await _projection_lag(app)
+        dead = await health.dead_letters(app.pool, caller.namespace)
+    except ReadModelsAway as error:
+        return Check(name="read models", ok=False, detail=f"away: {error}")
+    return Check(
+        name="read models",
+        ok=lag < _PROJECTION_LAG,
+        detail=f"{lag:.1f} s behind the log; {dead} dead letters",
+    )
+
+
+async def _projection_lag(app: Application) -> float:
+    """The age of the oldest run event that is in the log and not in the read models."""
+    folded = await health.folded(app.pool, names.RUNS)
+    now = datetime.now(UTC)
+    lag = 0.0
+    for partition in range(app.settings.partitions):
+        newest = await last_message(app.connection, names.RUNS, names.runs_subject(partition))
+        known = folded.get(partition)
+        if newest is not None and (known is None or known.position < newest.sequence):
+            since = known.event_time if known and known.event_time else newest.timestamp
+            lag = max(lag, (now - since).total_seconds())
+    return lag

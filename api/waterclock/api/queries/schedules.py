@@ -1,0 +1,63 @@
+"""When things fire, before and after saving."""
+
+from contextlib import suppress
+
+from msgspec import UNSET
+
+from waterclock.api.application import Application
+from waterclock.api.auth.caller import Caller
+from waterclock.api.commands import definitions
+from waterclock.api.queries.jobs import find, shown
+from waterclock.api.readmodels import runs
+from waterclock.api.readmodels.pool import ReadModelsAway
+from waterclock.api.registry import handles
+from waterclock.core.domain.instants import instant_of
+from waterclock.core.domain.schedule.preview import preview as fires_of
+from waterclock.core.runtime.clock import now_us
+from waterclock.proto import methods
+from waterclock.proto.answers import Fire, Fires
+from waterclock.proto.commands import PreviewRequest
+from waterclock.proto.queries import NextQuery
+from waterclock.proto.spec import Schedule
+
+
+@handles(methods.JOBS_NEXT)
+async def next_fires(app: Application, request: NextQuery, caller: Caller) -> Fires:
+    definition = await find(app, request.job_id, caller)
+    if definition.job.spec.schedule.max_fires is not None:
+        with suppress(ReadModelsAway):
+            await app.freshness.of_runs(app.partition_of(request.job_id))
+    seen = await shown(app, definition, caller)
+    spec = definition.job.spec
+    if seen.status != "SCHEDULED" or (seen.schedule_type == "IMMEDIATE" and seen.next_run_at is None):
+        return Fires(fires=[])
+    start = now_us() if request.start is None else instant_of(request.start)
+    limit = spec.schedule.max_fires
+    n = request.n if limit is None else min(request.n, await _left(app, request.job_id, limit))
+    return _fires(spec.schedule, spec.name, start, n)
+
+
+async def _left(app: Application, job_id: str, limit: int) -> int:
+    """How many fires a job may still take, as far as the read models know. One is to come as long as it has not ended:
+    a limit that was set later does not count what ran before."""
+    with suppress(ReadModelsAway):
+        return max(1, limit - await runs.taken(app.pool, job_id))
+    return limit
+
+
+@handles(methods.SCHEDULES_PREVIEW)
+async def preview(app: Application, request: PreviewRequest, caller: Caller) -> Fires:
+    now = now_us()
+    schedule = definitions.schedule_of(request, now)
+    name = request.name if isinstance(request.name, str) else ""
+    start = now if request.start is None or request.start is UNSET else instant_of(request.start)
+    return _fires(schedule, name, start, request.n)
+
+
+def _fires(schedule: Schedule, name: str, start: int, n: int) -> Fires:
+    return Fires(
+        fires=[
+            Fire(time=fire.time, local=fire.local, note=fire.note)
+            for fire in fires_of(schedule, name, start, n)
+        ]
+    )

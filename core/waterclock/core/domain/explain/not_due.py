@@ -1,0 +1,101 @@
+"""Why a schedule does not fire at a moment: what in it stands in the way."""
+
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from waterclock.core.domain.explain import words
+from waterclock.core.domain.explain.explanation import Reason
+from waterclock.core.domain.explain.policy import when
+from waterclock.core.domain.explain.times import Around, fire_at
+from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
+from waterclock.core.domain.schedule.fire import Note
+from waterclock.core.domain.schedule.fires import InvalidSchedule, compile
+from waterclock.proto.events import Instant
+from waterclock.proto.spec import JobSpec, Schedule
+
+_NEAR = 3 * 3600 * SECOND
+"""How far from the moment a turn of the clock still explains it."""
+
+
+def not_due(spec: JobSpec, at: Instant, times: Around) -> tuple[Reason, str]:
+    schedule = spec.schedule
+    if schedule.schedule_type == "DEPENDENT":
+        names = ", ".join(spec.dependencies) or "its dependencies"
+        verb = "has" if len(spec.dependencies) == 1 else "have"
+        return "no_schedule", f"it has no times of its own: it runs when {names} {verb} succeeded"
+    if schedule.schedule_type == "IMMEDIATE":
+        return "no_schedule", "it has no times of its own: it ran once, when it was created"
+    excluded = msgspec.structs.replace(schedule, exclude=())
+    if schedule.exclude and fire_at(excluded, spec.name, at) is not None:
+        return "excluded", f"it would have been due, but is excluded then ({', '.join(schedule.exclude)})"
+    if (bound := _bound(schedule, spec.name, at)) is not None:
+        return "out_of_bounds", bound
+    if (turned := _clock_turned(schedule, spec.name, at)) is not None:
+        return turned
+    return "not_due", _between(schedule, times)
+
+
+def _bound(schedule: Schedule, name: str, at: Instant) -> str | None:
+    free = msgspec.structs.replace(schedule, start_at=None, end_at=None)
+    if schedule.schedule_type == "INTERVAL":
+        free = msgspec.structs.replace(schedule, end_at=None)
+    if schedule.start_at is not None and at < instant_of(schedule.start_at):
+        return f"its schedule starts only at {words.moment(instant_of(schedule.start_at))}"
+    if schedule.end_at is not None and at >= instant_of(schedule.end_at):
+        would = "it would have been due, but its" if fire_at(free, name, at) is not None else "its"
+        return f"{would} schedule ended at {words.moment(instant_of(schedule.end_at))}"
+    return None
+
+
+def _clock_turned(schedule: Schedule, name: str, at: Instant) -> tuple[Reason, str] | None:
+    """Whether daylight saving has moved or left out a fire nearby."""
+    if schedule.schedule_type != "CRON":
+        return None
+    zone, local = schedule.timezone, _local(schedule, at)
+    both = msgspec.structs.replace(schedule, dst_overlap="both")
+    if schedule.dst_overlap == "first" and fire_at(both, name, at) is not None:
+        first = _noted(schedule, name, at, "dst_overlap")
+        fired = "" if first is None else f", at {words.moment(first)}"
+        return (
+            "dst_overlap",
+            f"{local} comes twice that day in {zone}, and dst_overlap is first: it fired the first time{fired}",
+        )
+    moved = msgspec.structs.replace(schedule, dst_gap="next_valid")
+    gap = _noted(moved, name, at, "dst_gap")
+    if gap is None:
+        return None
+    if schedule.dst_gap == "skip":
+        return "dst_gap", f"its local time did not exist that day in {zone}, and dst_gap is skip"
+    return (
+        "dst_gap",
+        f"its local time did not exist that day in {zone}: it fired at the first instant after, {words.moment(gap)}",
+    )
+
+
+def _noted(schedule: Schedule, name: str, at: Instant, note: Note) -> Instant | None:
+    """A fire close by that daylight saving had a say in."""
+    try:
+        near = compile(schedule, name).between(at - _NEAR, at + _NEAR, 500)
+    except InvalidSchedule:
+        return None
+    found = [fire.scheduled for fire in near if fire.note == note]
+    return min(found, key=lambda scheduled: abs(scheduled - at), default=None)
+
+
+def _between(schedule: Schedule, times: Around) -> str:
+    parts = [f"it was not due then ({when(schedule)})"]
+    if times.previous is not None:
+        parts.append(f"the fire before is at {words.moment(times.previous)}")
+    parts.append(
+        "it does not fire again"
+        if times.following is None
+        else f"the next at {words.moment(times.following)}"
+    )
+    return "; ".join(parts)
+
+
+def _local(schedule: Schedule, at: Instant) -> str:
+    local = datetime_of(at).astimezone(ZoneInfo(schedule.timezone))
+    return (local - timedelta(microseconds=local.microsecond)).strftime("%H:%M:%S")

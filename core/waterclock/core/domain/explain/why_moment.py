@@ -1,0 +1,170 @@
+"""Why a job ran, or did not run, at a moment."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from waterclock.core.domain.explain import words
+from waterclock.core.domain.explain.definition_spans import Span, spans
+from waterclock.core.domain.explain.explanation import Explanation, Reason, Step
+from waterclock.core.domain.explain.not_due import not_due
+from waterclock.core.domain.explain.record import JobHistory, Recorded
+from waterclock.core.domain.explain.times import Around, around
+from waterclock.core.domain.explain.why_run import absence, of_run, step
+from waterclock.core.domain.instants import SECOND
+from waterclock.proto.events import (
+    Instant,
+    JobCancelled,
+    JobEvent,
+    JobPaused,
+    JobUpdated,
+    RunQueued,
+    RunsMissed,
+    ScheduleEnded,
+    SkipRequested,
+)
+
+
+def of_moment(
+    job_id: str,
+    job: JobHistory,
+    records: Sequence[Recorded],
+    at: Instant,
+    now: Instant,
+    decided: Instant | None = None,
+) -> Explanation:
+    """`records`: of the job's runs around the moment. `decided`: how far the partition's owner says it has come.
+
+    A moment in whole seconds means that second.
+    """
+    found = _explained(job_id, job, records, at, now, decided)
+    subject = f"{job_id} at {words.moment(at)}"
+    if found.run_id is not None:
+        return msgspec.structs.replace(found, subject=subject)
+    steps = [_defined(version, event) for version, event in job if event.at <= at + SECOND]
+    return msgspec.structs.replace(found, subject=subject, steps=(*steps, *found.steps))
+
+
+def _explained(
+    job_id: str,
+    job: JobHistory,
+    records: Sequence[Recorded],
+    at: Instant,
+    now: Instant,
+    decided: Instant | None,
+) -> Explanation:
+    if (run_id := _run_at(records, at)) is not None:
+        own = [record for record in records if record.event.run_id == run_id]
+        return of_run(run_id, own, job, now)
+    if (missed := _missed_at(records, at)) is not None:
+        return _answer("missed", words.of_run(missed.event) + absence(missed), steps=(step(missed),))
+    before = [(version, event) for version, event in job if event.at < at + SECOND]
+    if not before:
+        if not job:
+            return _answer("unknown", f"nothing is known of {job_id}")
+        return _answer("not_created", f"it did not exist yet: it was created at {words.moment(job[0][1].at)}")
+    _, state = before[-1]
+    times = around(state.spec.schedule, state.spec.name, at)
+    if isinstance(state, JobCancelled):
+        text = f"{_who(state)} cancelled the job at {words.moment(state.at)}{_noted(state)}"
+        return _answer("job_cancelled", text)
+    if (paused := _pause(job, at)) is not None:
+        due = "it would have been due, but " if times.here is not None else "it was not due then, and "
+        text = f"{due}{_who(paused)} had paused the job at {words.moment(paused.at)}{_noted(paused)}"
+        return _answer("paused", text, times)
+    for record in records:
+        if isinstance(record.event, ScheduleEnded) and record.event.at < at:
+            return _answer("ended", words.of_run(record.event), times, (step(record),))
+    span = next(
+        (span for span in spans(job, max(now, at)) if span.after < at + SECOND <= span.until + SECOND), None
+    )
+    if span is not None and (here := around(span.spec.schedule, span.spec.name, at)).here is not None:
+        return _due(job_id, span, here, now, decided, records)
+    reason, text = not_due(state.spec, at, times)
+    return _answer(reason, text, times)
+
+
+def _due(
+    job_id: str,
+    span: Span,
+    times: Around,
+    now: Instant,
+    decided: Instant | None,
+    records: Sequence[Recorded],
+) -> Explanation:
+    """A fire that no event speaks of."""
+    assert times.here is not None
+    wishes = [
+        record
+        for record in records
+        if isinstance(record.event, SkipRequested) and record.event.scheduled == times.here
+    ]
+    if times.here > now:
+        text = "it is due then, and that has not come yet"
+        if wishes:
+            text += f"; {words.of_run(wishes[-1].event)}"
+        return _answer("future", text, times, tuple(map(step, wishes)))
+    if span.spec.schedule.max_fires is not None and decided is not None and decided >= times.here:
+        return _answer("ended", f"its max_fires of {span.spec.schedule.max_fires} were reached", times)
+    known = "" if decided is None else f": its partition is decided up to {words.moment(decided)}"
+    return _answer("undecided", f"it was due, and nobody has decided it yet{known}", times)
+
+
+def _run_at(records: Sequence[Recorded], at: Instant) -> str | None:
+    """The run scheduled at the moment; else one that was asked for then."""
+    fits = [
+        record.event
+        for record in records
+        if at <= (getattr(record.event, "scheduled", None) or -1) < at + SECOND
+        and not isinstance(record.event, SkipRequested)
+        and not (isinstance(record.event, RunsMissed) and record.event.count > 1)
+    ]
+    fits.sort(key=lambda event: isinstance(event, RunQueued) and event.trigger in ("now", "backfill"))
+    return fits[0].run_id if fits else None
+
+
+def _missed_at(records: Sequence[Recorded], at: Instant) -> Recorded | None:
+    """A range of missed fires that has the moment in it."""
+    for record in records:
+        event = record.event
+        if isinstance(event, RunsMissed) and event.scheduled < at + SECOND and at <= event.until:
+            return record
+    return None
+
+
+def _pause(job: JobHistory, at: Instant) -> JobEvent | None:
+    """The pause that held at the moment: an edit neither pauses nor resumes."""
+    pause: JobEvent | None = None
+    for _, event in job:
+        if event.at >= at + SECOND:
+            break
+        if isinstance(event, JobPaused):
+            pause = event
+        elif not (isinstance(event, JobUpdated) and event.paused_at is not None):
+            pause = None
+    return pause
+
+
+def _answer(
+    reason: Reason, text: str, times: Around | None = None, steps: tuple[Step, ...] = ()
+) -> Explanation:
+    return Explanation(
+        subject="",
+        reason=reason,
+        answer=text,
+        steps=steps,
+        previous=None if times is None else times.previous,
+        following=None if times is None else times.following,
+    )
+
+
+def _defined(version: int, event: JobEvent) -> Step:
+    return Step(at=event.at, what=words.of_job(event, version), by=event.actor)
+
+
+def _who(event: JobEvent) -> str:
+    return event.actor or "somebody"
+
+
+def _noted(event: JobEvent) -> str:
+    return f": {event.note}" if event.note else ""

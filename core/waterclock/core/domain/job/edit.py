@@ -1,0 +1,47 @@
+"""Definitions as fields of a request again, so that an edit is checked exactly as a new definition is."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from waterclock.core.domain.job.task import ALONGSIDE, WHAT
+from waterclock.core.domain.job.timing import WHEN
+from waterclock.proto.spec import JobSpec
+
+_WHEN = (*WHEN, "schedule_type")
+_WHAT = (*WHAT, "nodes")
+_SYNONYMS = (("max_retries", "retries"), ("timeout_seconds", "timeout"))
+
+
+def fields_of(spec: JobSpec) -> dict[str, Any]:
+    """The fields of a request that describes this definition in full."""
+    fields: dict[str, Any] = msgspec.to_builtins(spec)
+    task, schedule = fields.pop("task"), fields.pop("schedule", {})
+    if schedule.pop("schedule_type", "IMMEDIATE") == "IMMEDIATE":
+        schedule["schedule"] = "now"
+    return {**fields, **schedule, **_what(task)}
+
+
+def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The base with what the changes say. To say when, or what runs, replaces what was said of that before."""
+    cleared: set[str] = set()
+    if any(changes.get(field) is not None for field in _WHEN):
+        cleared.update(_WHEN)
+    if runs := {field for field in _WHAT if changes.get(field) is not None}:
+        cleared.update(_WHAT, (field for field, owners in ALONGSIDE.items() if runs.isdisjoint(owners)))
+    for names in _SYNONYMS:
+        if any(name in changes for name in names):
+            cleared.update(names)
+    return {**{field: value for field, value in base.items() if field not in cleared}, **changes}
+
+
+def _what(task: dict[str, Any]) -> dict[str, Any]:
+    """A task spelled out: `{"kind": "http", "url": …}` is `{"http": {"url": …}}` in a request."""
+    match task.pop("kind"):
+        case "http":
+            return {"http": task}
+        case "workflow":
+            return {"nodes": [{**_what(node.pop("task")), **node} for node in task["nodes"]]}
+        case _:
+            return task

@@ -1,0 +1,112 @@
+"""What a job or a node runs: one of a command, an artifact, an HTTP call, a handler, or a workflow's nodes."""
+
+import re
+
+from waterclock.core.domain.job.http import http_of
+from waterclock.core.domain.job.naming import snake_case
+from waterclock.core.domain.job.request_fields import said, said_or
+from waterclock.core.domain.job.validate import Problems
+from waterclock.proto.commands import DIGEST_PATTERN, ENV_PATTERN, JobRequest, NodeRequest
+from waterclock.proto.names import is_user_id
+from waterclock.proto.spec import Argv, Artifact, Handler, Http, Shell
+
+WHAT = ("command", "artifact", "http", "job_type", "handler")
+"""The fields of which one says what runs."""
+ALONGSIDE = {"args": ("artifact",), "entry": ("artifact",), "env": ("command", "artifact")}
+"""Fields that only mean something beside certain others."""
+
+SingleTask = Shell | Argv | Artifact | Http | Handler
+
+_LONGEST_ARGUMENT = 131_071
+"""Linux takes no longer argument or environment value (MAX_ARG_STRLEN), and a shell command is one argument."""
+_ENV = re.compile(ENV_PATTERN)
+_DIGEST = re.compile(DIGEST_PATTERN)
+
+
+def task_of(request: JobRequest | NodeRequest, name: str, problems: Problems) -> SingleTask:
+    """What is said to run; without that, the handler that goes by the name."""
+    given = [field for field in WHAT if said(getattr(request, field)) is not None]
+    if given == ["job_type", "handler"] and request.job_type == request.handler:
+        given = ["handler"]
+    for other in given[1:]:
+        problems.add(other, f"cannot be combined with {given[0]}: both say what runs")
+    _check_alongside(request, given, problems)
+    match given:
+        case ["command", *_]:
+            return _command(request, problems)
+        case ["artifact", *_]:
+            return _artifact(request, problems)
+        case ["http", *_]:
+            http = said(request.http)
+            assert http is not None
+            return http_of(http, problems.under("http"))
+        case [field, *_]:
+            handler = said_or(request.job_type, "") or said_or(request.handler, "")
+            _check_id(field, handler, problems)
+            return Handler(handler=handler)
+        case _:
+            return Handler(handler=_handler_by_name(name, problems))
+
+
+def _command(request: JobRequest | NodeRequest, problems: Problems) -> Shell | Argv:
+    command, env = said_or(request.command, ""), _env(request, problems)
+    if isinstance(command, str):
+        if not command.strip():
+            problems.add("command", "is empty")
+        _check_argument("command", command, problems)
+        return Shell(command=command, env=env)
+    if not command or not command[0].strip():
+        problems.add("command", "is empty: the first element is the program to run")
+    for argument in command:
+        _check_argument("command", argument, problems)
+    return Argv(command=tuple(command), env=env)
+
+
+def _artifact(request: JobRequest | NodeRequest, problems: Problems) -> Artifact:
+    digest, arguments = said_or(request.artifact, ""), said_or(request.args, [])
+    if not _DIGEST.fullmatch(digest):
+        problems.add("artifact", "must be sha256: followed by 64 hexadecimal digits")
+    for argument in arguments:
+        _check_argument("args", argument, problems)
+    entry = said(request.entry)
+    if entry is not None and (entry.startswith("/") or ".." in entry.split("/")):
+        problems.add("entry", "must be a path inside the archive")
+    return Artifact(artifact=digest, args=tuple(arguments), entry=entry, env=_env(request, problems))
+
+
+def _env(request: JobRequest | NodeRequest, problems: Problems) -> dict[str, str]:
+    env = said_or(request.env, {})
+    for key, value in env.items():
+        if not _ENV.fullmatch(key):
+            problems.add("env", f"{key!r} is not the name of an environment variable")
+        _check_argument(f"env.{key}", value, problems)
+    return env
+
+
+def _handler_by_name(name: str, problems: Problems) -> str:
+    handler = snake_case(name)
+    if name and not is_user_id(handler):
+        why = "is too long for" if len(handler) > 64 else "does not make"
+        problems.add(
+            "name", f"{why} the name of a handler; say what runs: command, artifact, http or job_type"
+        )
+    return handler
+
+
+def _check_alongside(request: JobRequest | NodeRequest, given: list[str], problems: Problems) -> None:
+    for field, owners in ALONGSIDE.items():
+        wrong = any(problems.has(owner) for owner in owners)
+        if said(getattr(request, field)) and not wrong and not set(given) & set(owners):
+            problems.add(field, f"only goes with {' or '.join(owners)}")
+
+
+def _check_id(field: str, text: str, problems: Problems) -> None:
+    if not is_user_id(text):
+        problems.add(
+            field, "must be letters, digits, _ or -, beginning with a letter or digit, and at most 64"
+        )
+
+
+def _check_argument(field: str, text: str, problems: Problems) -> None:
+    if len(text) * 4 > _LONGEST_ARGUMENT and len(text.encode(errors="replace")) > _LONGEST_ARGUMENT:
+        problems.add(field, f"is longer than the {_LONGEST_ARGUMENT} bytes that a process may be given")

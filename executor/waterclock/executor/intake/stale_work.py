@@ -1,0 +1,65 @@
+"""Work that is done, but that a killed server has not removed."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from typing import Protocol
+
+from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.work_queue import Swept
+from waterclock.executor.intake.sources import Source
+
+_log = logging.getLogger(__name__)
+
+_SOON_SECONDS = 1.0
+_LATER_SECONDS = 10.0
+
+Sleep = Callable[[float], Awaitable[object]]
+
+
+class Reconnecting(Protocol):
+    def on_reconnect(self, callback: Callable[[], None]) -> Callable[[], None]: ...
+
+
+class Sweeper(Protocol):
+    async def sweep(self, consumer: str, subject: str) -> Swept: ...
+
+
+async def sweep_after_restarts(
+    connection: Reconnecting, queue: Sweeper, sources: Collection[Source], *, sleep: Sleep = asyncio.sleep
+) -> None:
+    """Soon after each restart, and again until all that the server had given out by then is done.
+
+    Only what lies before everything unfinished can be swept: one long attempt, or one that comes back late, holds up
+    the rest. Later than that nothing can be left.
+    """
+    restarted = asyncio.Event()
+    restarted.set()
+    forget = connection.on_reconnect(restarted.set)
+    try:
+        while True:
+            await restarted.wait()
+            restarted.clear()
+            await sleep(_SOON_SECONDS)
+            given_out = {source: await _sweep(queue, source) for source in sources}
+            while given_out and not restarted.is_set():
+                await sleep(_LATER_SECONDS)
+                for source, before in list(given_out.items()):
+                    now = await _sweep(queue, source)
+                    if before is None:
+                        given_out[source] = now
+                    elif now is not None and now.done >= before.given_out:
+                        del given_out[source]
+    finally:
+        forget()
+
+
+async def _sweep(queue: Sweeper, source: Source) -> Swept | None:
+    """None: it cannot be told now."""
+    try:
+        swept = await queue.sweep(source.consumer, source.subject)
+    except LogError:
+        return None
+    if swept.removed:
+        _log.info("swept work that was done", extra={"consumer": source.consumer, "messages": swept.removed})
+    return swept

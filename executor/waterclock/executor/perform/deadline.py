@@ -1,0 +1,11 @@
+"""The time an attempt may take."""
+
+import asyncio
+
+from waterclock.executor.attempt.in_hand import Cause, Running
+
+
+def start_deadline(running: Running, seconds: float, grace: float) -> asyncio.TimerHandle:
+    """Stop the attempt after so many seconds of it. Cancel the handle when it has ended by itself."""
+    cause = Cause(kind="timed_out", reason=f"timed out after {seconds:g} s", grace=grace)
+    return asyncio.get_running_loop().call_later(seconds, running.stop, cause)

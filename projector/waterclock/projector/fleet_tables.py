@@ -1,0 +1,138 @@
+"""Who executes, and how much waits where: copied from the broker into tables, to be seen beside everything else."""
+
+from typing import Any
+
+import asyncpg
+import msgspec
+from msgspec import Struct
+
+from waterclock.core.domain.instants import instant_of
+from waterclock.core.domain.readmodel.values import json_value
+from waterclock.core.jetstream.bucket import Bucket, Entry
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.stream_reader import next_message
+from waterclock.projector.sql.statements import statement
+from waterclock.proto import names
+from waterclock.proto.events import Instant
+
+_OLDEST_ASKED = 50
+"""Queues whose oldest message is looked up in a round; the deepest ones."""
+
+
+class Heartbeat(Struct, kw_only=True):
+    """What an executor says of itself, as far as there is a column for it."""
+
+    state: str = "running"
+    host: str | None = None
+    pid: int | None = None
+    queues: list[str] = []
+    tier: str = names.TIERS[-1]
+    handlers: list[str] = []
+    slots: int | None = None
+    used: int | None = None
+    started_at: Instant | None = None
+
+
+class Depth(Struct, frozen=True, kw_only=True):
+    queue: str
+    handler: str
+    tier: str
+    band: int
+    waiting: int
+    running: int
+    redelivered: int
+    pulls: int
+    after: int
+    """Sequence of the last message handed out."""
+    subject: str
+
+
+class Census:
+    def __init__(self, log: Connection, control: Bucket, database: asyncpg.Connection) -> None:
+        self._log = log
+        self._control = control
+        self._database = database
+
+    async def take(self, now: Instant) -> None:
+        await self._executors(await self._control.scan(names.member_key("executor", "*")), now)
+        await self._queues(await self._depths())
+
+    async def _executors(self, entries: list[Entry], now: Instant) -> None:
+        rows = [executor_row(entry, now) for entry in entries]
+        async with self._database.transaction():
+            await self._database.executemany(statement("upsert_executors"), rows)
+            await self._database.execute(statement("miss_executors"), [row[0] for row in rows])
+            await self._database.execute(statement("forget_executors"))
+
+    async def _depths(self) -> list[Depth]:
+        depths: list[Depth] = []
+        offset, total = 0, 1
+        while offset < total:
+            page = await self._log.api(f"CONSUMER.LIST.{names.WORK}", {"offset": offset})
+            consumers = page.get("consumers") or []
+            offset, total = offset + max(len(consumers), 1), page["total"]
+            depths += [depth for depth in map(depth_of, consumers) if depth is not None]
+        return depths
+
+    async def _queues(self, depths: list[Depth]) -> None:
+        oldest: dict[str, Instant] = {}
+        deepest = sorted(depths, key=lambda depth: depth.waiting, reverse=True)
+        for depth in deepest[:_OLDEST_ASKED]:
+            if depth.waiting:
+                stored = await next_message(self._log, names.WORK, depth.subject, depth.after)
+                if stored is not None:
+                    oldest[depth.subject] = instant_of(stored.timestamp)
+        keys = [(depth.queue, depth.handler, depth.tier, depth.band) for depth in depths]
+        rows = [
+            (*key, depth.waiting, depth.running, depth.redelivered, depth.pulls, oldest.get(depth.subject))
+            for key, depth in zip(keys, depths, strict=True)
+        ]
+        columns = list(zip(*rows, strict=True)) or [()] * 9
+        async with self._database.transaction():
+            await self._database.execute(statement("upsert_queues"), *columns)
+            await self._database.execute(statement("forget_queues"), *columns[:4])
+
+
+def executor_row(entry: Entry, now: Instant) -> tuple[Any, ...]:
+    try:
+        said: Any = msgspec.json.decode(entry.value)
+        beat = msgspec.convert(said, Heartbeat)
+    except msgspec.MsgspecError:
+        said, beat = {}, Heartbeat()
+    heaviest = names.TIERS.index(beat.tier) if beat.tier in names.TIERS else len(names.TIERS) - 1
+    return (
+        entry.key.rpartition(".")[2],
+        "ACTIVE" if beat.state == "running" else "DRAINING",
+        beat.host,
+        beat.pid,
+        beat.queues,
+        list(names.TIERS[: heaviest + 1]),
+        beat.handlers,
+        beat.slots,
+        beat.used,
+        beat.started_at,
+        now,
+        json_value(said),
+    )
+
+
+def depth_of(consumer: dict[str, Any]) -> Depth | None:
+    """None for a consumer that is not a work queue of ours."""
+    subject = consumer["config"].get("filter_subject", "")
+    parts = subject.removeprefix("wc.work.").removesuffix(".>").rsplit(".", 2)
+    if len(parts) != 3 or not parts[2].isdigit():
+        return None
+    route, tier, band = parts
+    queue, _, handler = route.partition("=")
+    return Depth(
+        queue=queue,
+        handler=handler,
+        tier=tier,
+        band=int(band),
+        waiting=consumer["num_pending"],
+        running=consumer["num_ack_pending"],
+        redelivered=consumer["num_redelivered"],
+        pulls=consumer["num_waiting"],
+        after=consumer["delivered"]["stream_seq"],
+        subject=subject,
+    )

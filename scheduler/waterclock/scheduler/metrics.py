@@ -1,0 +1,71 @@
+"""What the scheduler counts, as Prometheus reads it. Counted once for each frame, not for each run."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from prometheus_client.core import CounterMetricFamily, Metric
+
+from waterclock.core.runtime.counting import Quiet, Spread, counter, gauge
+from waterclock.proto.events import RunEvent, RunQueued
+from waterclock.proto.heartbeats import PartitionStatus
+
+_SECOND = 1_000_000
+
+Statuses = Callable[[], Sequence[PartitionStatus | None]]
+
+
+class Tally(Quiet):
+    def __init__(self) -> None:
+        self._decisions: Counter[type[RunEvent]] = Counter()
+        self._frames = 0
+        self._given_up: Counter[str] = Counter()
+        self._lag = Spread()
+        self._passes = Spread()
+        self._takeovers = Spread()
+        self._statuses: Statuses = tuple
+
+    def watch(self, statuses: Statuses) -> None:
+        """Where to ask for the partitions this scheduler owns."""
+        self._statuses = statuses
+
+    def decided(self, events: Sequence[RunEvent]) -> None:
+        """One frame was written."""
+        self._frames += 1
+        self._decisions.update(map(type, events))
+        first = next((event for event in events if type(event) is RunQueued), None)
+        if first is not None:
+            self._lag.add(max(0, first.at - first.due) / _SECOND)
+
+    def passed(self, seconds: float) -> None:
+        self._passes.add(seconds)
+
+    def took_over(self, seconds: float) -> None:
+        self._takeovers.add(seconds)
+
+    def gave_up(self, why: str) -> None:
+        self._given_up[why] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        named = {str(kind.__struct_config__.tag): count for kind, count in self._decisions.items()}
+        yield counter("waterclock_scheduler_events", "Events decided, by kind.", "event", named)
+        yield CounterMetricFamily("waterclock_scheduler_frames", "Frames written.", value=self._frames)
+        yield counter(
+            "waterclock_scheduler_partitions_given_up",
+            "Partitions given up without being told to, by reason.",
+            "reason",
+            self._given_up,
+        )
+        yield self._lag.family(
+            "waterclock_scheduler_decision_lag_seconds",
+            "From when a run was due to when it was queued; the first one of each frame.",
+        )
+        yield self._passes.family("waterclock_scheduler_pass_seconds", "One pass over a partition.")
+        yield self._takeovers.family("waterclock_scheduler_takeover_seconds", "Rebuilding a partition.")
+        held = {str(status.partition): status for status in self._statuses() if status is not None}
+        for name, about, field in (
+            ("active_runs", "Runs of a partition that have not ended.", "active_runs"),
+            ("armed", "Schedules of a partition that are near.", "armed"),
+            ("lag_seconds", "How far the owner of a partition is behind.", "lag_seconds"),
+        ):
+            values = {number: float(getattr(status, field)) for number, status in held.items()}
+            yield gauge(f"waterclock_scheduler_partition_{name}", about, "partition", values)
