@@ -13,12 +13,11 @@ from waterclock.api.commands.run_requests import Requests
 from waterclock.api.readmodels.freshness import Freshness
 from waterclock.api.readmodels.pool import Pool
 from waterclock.core.jetstream.bucket import Bucket
-from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.connection import Connection, open_log
 from waterclock.core.jetstream.definitions import Definitions
-from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.runtime.instance import instance_id
+from waterclock.core.runtime.lifecycle import instance_id
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.store.factory import open_store
 from waterclock.core.store.store import Store

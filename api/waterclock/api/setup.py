@@ -1,6 +1,6 @@
 """What must be there before the first component starts on servers of your own: the streams, and the store's bucket."""
 
-from waterclock.core.jetstream.opening import open_log
+from waterclock.core.jetstream.connection import open_log
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.store.factory import ensure_bucket

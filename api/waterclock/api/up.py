@@ -16,8 +16,13 @@ from waterclock.core.jetstream.connection import Connection as Log
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime import structured_logs
-from waterclock.core.runtime.data_directory import Connection, read_connection, write_connection
-from waterclock.core.runtime.data_lock import DataInUse, locked
+from waterclock.core.runtime.data_directory import (
+    Connection,
+    DataInUse,
+    locked,
+    read_connection,
+    write_connection,
+)
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
 from waterclock.core.runtime.embedded.nats_credentials import ADMIN, CLIENT, inbox_of
 from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port, is_free

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from waterclock.core.runtime.counting import Quiet, Spread, counter, gauge
+from waterclock.core.runtime.metrics import Quiet, Spread, counter, gauge
 from waterclock.executor.attempt.outcome import OutcomeEvent
 from waterclock.proto.events import (
     Instant,

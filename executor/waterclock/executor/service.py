@@ -5,16 +5,14 @@ import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from waterclock.core.jetstream.broadcast import Broadcast
 from waterclock.core.jetstream.bucket import Bucket
-from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.connection import Broadcast, Connection, open_log
 from waterclock.core.jetstream.frames import FrameWriter
 from waterclock.core.jetstream.log_identity import Vigil
-from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.runtime.instance import instance_id
-from waterclock.core.runtime.lifecycle import StopSignal, ready
-from waterclock.core.runtime.settings import Settings, SettingsError
+from waterclock.core.runtime.data_directory import resolved
+from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready, run_service
+from waterclock.core.runtime.settings import Settings, SettingsError, load
 from waterclock.core.store.factory import open_store
 from waterclock.executor.attempt.in_hand import InHand
 from waterclock.executor.attempt.progress import ProgressReports
@@ -23,13 +21,13 @@ from waterclock.executor.attempt.shared import Desk
 from waterclock.executor.heartbeat import Membership
 from waterclock.executor.intake.puller import Puller, sources_of
 from waterclock.executor.intake.routes import Line, command_line, worker_line
-from waterclock.executor.intake.slots import Slots
+from waterclock.executor.intake.sources import Slots
 from waterclock.executor.logs.live_output import telling
 from waterclock.executor.logs.output import Outputs
 from waterclock.executor.metrics import Tally
 from waterclock.executor.warden.client import Processes
 from waterclock.executor.worker import Worker
-from waterclock.executor.worker_program import load_workers
+from waterclock.executor.worker_loader import load_workers
 from waterclock.proto import names
 
 _log = logging.getLogger(__name__)
@@ -170,3 +168,12 @@ async def _background(*work: Coroutine[None, None, None]) -> AsyncIterator[None]
         yield
         for task in tasks:
             task.cancel()
+
+
+def serve_worker(worker: Worker, flags: dict[str, object]) -> int:
+    """`Worker.run()`: a program that is one worker and nothing else. Returns the exit code."""
+
+    async def entry(settings: Settings, stop: StopSignal) -> None:
+        await Executor(settings, [worker], processes=False).run(stop)
+
+    return run_service("worker", entry, resolved(load(flags), "executor"))

@@ -74,6 +74,6 @@ class Worker:
 
     def run(self, **settings: object) -> None:
         """Serve until SIGTERM or SIGINT. Settings are found as for `waterclock executor`, or given by name."""
-        from waterclock.executor.serving import serve
+        from waterclock.executor.service import serve_worker
 
-        raise SystemExit(serve(self, settings))
+        raise SystemExit(serve_worker(self, settings))

@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from waterclock.core.runtime.clock import now_us
-from waterclock.core.runtime.counting import Quiet, Spread, gauge
+from waterclock.core.runtime.metrics import Quiet, Spread, gauge
 from waterclock.projector.write.store import Move
 
 _SECOND = 1_000_000

@@ -6,15 +6,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from waterclock.core.jetstream.bucket import Bucket
-from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.connection import Connection, open_log
 from waterclock.core.jetstream.errors import LogError, LogUnavailable
 from waterclock.core.jetstream.log_identity import Vigil, halt, lift
-from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.runtime.instance import instance_id
-from waterclock.core.runtime.lifecycle import StopSignal, ready
-from waterclock.core.runtime.processes.backoff import Backoff
+from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready
+from waterclock.core.runtime.processes.child import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts import service as alerts
 from waterclock.projector.housekeeping import Housekeeping

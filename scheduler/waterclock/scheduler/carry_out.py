@@ -1,29 +1,50 @@
 """Carrying a pass out: into the index, the log, the work queue, and to whoever must hear of it.
 
 The order is part of the protocol; see waterclock.core.domain.partition.owner.
+
+Pausing a schedule after failures in a row: the owner edits the definition as a user would, by compare-and-set.
 """
 
 import logging
 
+from waterclock.core.domain.job.aggregate import PauseJob, Refused
 from waterclock.core.domain.partition.decisions import Lacking, Pass
 from waterclock.core.domain.partition.dependency_state import Letter
 from waterclock.core.domain.partition.owner import Owner
+from waterclock.core.jetstream.definitions import Definitions
+from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.store.store import StoreError
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Frame, RunEvent
 from waterclock.scheduler.artifact_lines import Lines, Unreadable
 from waterclock.scheduler.fenced_log import FencedLog
-from waterclock.scheduler.pausing import pause_job
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.timing_index import TimingIndex
 from waterclock.scheduler.work_messages import work_message
 
+_log = logging.getLogger(__name__)
+
+
+async def pause_job(definitions: Definitions, job_id: str, note: str) -> None:
+    """Harmless when repeated. Somebody who edits at the same moment wins, and the next failure tries again."""
+    found = await definitions.read(job_id)
+    if found is None:
+        return
+    try:
+        changed = await definitions.change(
+            found, lambda _: PauseJob(actor="scheduler", note=note), only_version=found.version
+        )
+    except (Conflict, Refused) as error:
+        _log.info("not paused: %s", error, extra={"job_id": job_id})
+    else:
+        if changed.version != found.version:
+            _log.warning("paused a schedule", extra={"job_id": job_id, "note": note})
+
+
 _FRAME_EVENTS = 500
 _STORE_PAUSE = 2_000_000
 """How long until a store that is away is asked again, in microseconds."""
-
-_log = logging.getLogger(__name__)
 
 
 class CarryingOut:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
-from waterclock.core.runtime.counting import Quiet, Spread, counter, gauge
+from waterclock.core.runtime.metrics import Quiet, Spread, counter, gauge
 from waterclock.proto.events import RunEvent, RunQueued
 from waterclock.proto.heartbeats import PartitionStatus
 

@@ -5,14 +5,13 @@ import logging
 from contextlib import AsyncExitStack
 
 from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.connection import open_log
 from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.log_identity import Vigil
-from waterclock.core.jetstream.opening import open_log
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.clock import SystemClock
-from waterclock.core.runtime.instance import instance_id
-from waterclock.core.runtime.lifecycle import StopSignal, ready
+from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.store.factory import open_store
 from waterclock.proto import names

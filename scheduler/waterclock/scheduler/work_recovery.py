@@ -2,7 +2,7 @@
 
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import Run
-from waterclock.core.domain.workflow.errors import Unusable
+from waterclock.core.domain.workflow.expression import Unusable
 from waterclock.proto.spec import JobSpec
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.work_messages import recovered_message

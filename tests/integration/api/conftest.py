@@ -23,8 +23,7 @@ from waterclock.api.application import Application, open_application
 from waterclock.api.client.client import Client
 from waterclock.api.nats import service
 from waterclock.api.service import serve_http
-from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.opening import open_log
+from waterclock.core.jetstream.connection import Connection, open_log
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.data_directory import Connection as ConnectionFile
 from waterclock.core.runtime.data_directory import resolved, write_connection

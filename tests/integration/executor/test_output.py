@@ -9,7 +9,7 @@ import pytest
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.store.jetstream_store import EmbeddedStore
-from waterclock.core.store.logs import log_name
+from waterclock.core.store.store import log_name
 from waterclock.executor import Context, Worker
 from waterclock.proto import names
 from waterclock.proto.events import Outcome, RunFailed, RunSucceeded

@@ -13,11 +13,9 @@ import pytest
 
 from servers.leftovers import leftovers
 from waiting import is_alive, until
-from waterclock.core.runtime.data_directory import read_processes
-from waterclock.core.runtime.data_lock import DataInUse, locked
+from waterclock.core.runtime.data_directory import DataInUse, locked, read_processes
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
-from waterclock.core.runtime.processes.backoff import Backoff
-from waterclock.core.runtime.processes.child import Child, ChildFailed
+from waterclock.core.runtime.processes.child import Backoff, Child, ChildFailed
 from waterclock.core.runtime.processes.process import Process, spawn
 from waterclock.core.runtime.processes.program import Component, Launched, Server
 from waterclock.core.runtime.processes.supervisor import Supervisor
@@ -187,7 +185,7 @@ async def test_a_server_that_lives_but_is_of_no_use_is_started_anew(tmp_path: Pa
 ORPHANS = """
 import asyncio, sys, uvloop
 from pathlib import Path
-from waterclock.core.runtime.data_lock import locked
+from waterclock.core.runtime.data_directory import locked
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 from waterclock.core.runtime.processes.program import Component, Server

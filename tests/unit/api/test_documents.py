@@ -7,7 +7,7 @@ import pytest
 from jsonschema_rs import ValidationError, validator_for
 
 from waterclock.api import asyncapi
-from waterclock.api.http.examples import EXAMPLES
+from waterclock.api.http.openapi import EXAMPLES
 from waterclock.proto.methods import METHODS
 
 DOCS = Path(__file__).parents[3] / "docs"

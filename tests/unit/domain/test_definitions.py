@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.core.domain.job.edit import fields_of
+from waterclock.core.domain.job.edit import describe, fields_of
 from waterclock.core.domain.job.naming import snake_case
 from waterclock.core.domain.job.parse import (
     InvalidDefinition,
@@ -21,7 +21,6 @@ from waterclock.core.domain.job.parse import (
     read_preview,
     read_request,
 )
-from waterclock.core.domain.job.show import describe
 from waterclock.proto.commands import JobRequest
 from waterclock.proto.problem import Difference
 from waterclock.proto.spec import (

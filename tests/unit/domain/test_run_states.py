@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from waterclock.core.domain.run import states
-from waterclock.core.domain.run.state_picture import picture
+from waterclock.core.domain.run.states import picture
 from waterclock.proto import events
 
 ROOT = Path(__file__).parents[3]
@@ -56,4 +56,4 @@ def test_evidence_changes_nothing() -> None:
 
 def test_the_picture_in_the_docs_is_the_table() -> None:
     stored = (ROOT / "docs" / "run-states.md").read_text()
-    assert stored == picture(), "run: python -m waterclock.core.domain.run.state_picture > docs/run-states.md"
+    assert stored == picture(), "run: python -m waterclock.core.domain.run.states > docs/run-states.md"

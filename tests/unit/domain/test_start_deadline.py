@@ -6,7 +6,7 @@ import pytest
 
 from waterclock.core.domain import ids
 from waterclock.core.domain.explain.auditor import Auditor
-from waterclock.core.domain.explain.record import Recorded
+from waterclock.core.domain.explain.explanation import Recorded
 from waterclock.core.domain.explain.why_run import of_run
 from waterclock.core.domain.run.deadlines import missed_in_queue
 from waterclock.projector.alerts.alert import State

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from waterclock.core.domain import ids
-from waterclock.core.domain.explain.explanation import Explanation
-from waterclock.core.domain.explain.record import JobHistory, Recorded
+from waterclock.core.domain.explain.explanation import Explanation, JobHistory, Recorded
 from waterclock.core.domain.explain.why_moment import of_moment
 from waterclock.core.domain.explain.why_run import of_run
 from waterclock.core.domain.instants import SECOND, instant_of

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from waterclock.core.jetstream.delivery import Delivery
+from waterclock.core.jetstream.consumers import Delivery
 from waterclock.executor.attempt.in_hand import InHand, Running
 from waterclock.executor.attempt.progress import ProgressReports
 from waterclock.executor.context import Progress

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from waterclock.executor.perform.retry_after import LONGEST, retry_after_seconds
+from waterclock.executor.perform.http import LONGEST, retry_after_seconds
 
 NOW = datetime(2026, 11, 16, 12, 0, 0, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ import pytest
 from waterclock.core.runtime.settings import SettingsError
 from waterclock.executor import Context, Worker
 from waterclock.executor.perform.json_output import LIMIT, NotAnOutput, encoded, from_line
-from waterclock.executor.worker_program import load_workers
+from waterclock.executor.worker_loader import load_workers
 
 
 async def handle(context: Context, payload: Any) -> None: ...

@@ -18,9 +18,9 @@ from waterclock.core.runtime.data_directory import (
 )
 from waterclock.core.runtime.embedded.nats_credentials import kept_credentials
 from waterclock.core.runtime.embedded.ports import free_port, is_free, kept_port
-from waterclock.core.runtime.instance import instance_id
+from waterclock.core.runtime.lifecycle import instance_id
 from waterclock.core.runtime.private_file import write_private
-from waterclock.core.runtime.processes.backoff import Backoff
+from waterclock.core.runtime.processes.child import Backoff
 from waterclock.core.runtime.settings import Settings, SettingsError
 
 CONNECTION = Connection(

@@ -3,7 +3,7 @@
 import sys
 
 from waterclock.api.cli.exits import Exit
-from waterclock.api.cli.printing import note, print_json
+from waterclock.api.cli.output import note, print_json
 from waterclock.api.cli.streams import changes, log_of
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods, queries

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from waterclock.api.cli.printing import note, print_json
+from waterclock.api.cli.output import note, print_json
 from waterclock.api.errors import Unavailable, Unreachable
 from waterclock.proto.answers import Page
 

@@ -1,9 +1,34 @@
-"""Tables that fit the terminal. (rich would take longer to import than the whole command takes to answer.)"""
+"""Tables that fit the terminal. (rich would take longer to import than the whole command takes to answer.)
+
+What a command prints: JSON for programs, words for people.
+"""
 
 import os
 import sys
 from collections.abc import Sequence
 from shutil import get_terminal_size
+from typing import Any
+
+import msgspec
+
+
+def print_json(value: Any) -> None:
+    document = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    sys.stdout.buffer.write(document + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def note(text: str) -> None:
+    """For people, beside the answer."""
+    print(text, file=sys.stderr)
+
+
+def progress(text: str) -> None:
+    """One line on the terminal that the next one replaces; an empty text clears it."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
 
 _COLOURS = {
     "SUCCESS": 32,

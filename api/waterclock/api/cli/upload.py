@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from waterclock.api.cli.exits import Wrong
-from waterclock.api.cli.printing import progress
+from waterclock.api.cli.output import progress
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods
 from waterclock.proto.answers import Artifact

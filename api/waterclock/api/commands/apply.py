@@ -12,8 +12,8 @@ from waterclock.api.commands.job_messages import NewJob
 from waterclock.api.errors import Conflict, Invalid
 from waterclock.api.registry import handles
 from waterclock.core.domain.job.aggregate import UpdateJob
+from waterclock.core.domain.job.edit import differences
 from waterclock.core.domain.job.naming import id_of_name
-from waterclock.core.domain.job.show import differences
 from waterclock.core.jetstream.errors import Conflict as Taken
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods

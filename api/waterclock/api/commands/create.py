@@ -14,7 +14,7 @@ from waterclock.api.errors import Conflict, Refused, TooLarge, Unavailable
 from waterclock.api.registry import handles
 from waterclock.api.views import next_run_at
 from waterclock.core.domain.ids import keyed_id
-from waterclock.core.domain.job.show import differences
+from waterclock.core.domain.job.edit import differences
 from waterclock.core.jetstream.definitions import Definition
 from waterclock.core.jetstream.errors import Conflict as Taken
 from waterclock.core.jetstream.errors import LogError, LogFull, LogUnavailable

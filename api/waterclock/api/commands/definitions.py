@@ -7,8 +7,7 @@ from waterclock.api.auth.caller import Caller
 from waterclock.api.auth.namespaces import DEFAULT, scoped, unscoped
 from waterclock.api.errors import Forbidden, Invalid, Malformed, Refused, TooLarge
 from waterclock.core.domain.job import parse
-from waterclock.core.domain.job.errors import InvalidDefinition
-from waterclock.core.domain.job.limits import DefinitionLimits
+from waterclock.core.domain.job.validate import DefinitionLimits, InvalidDefinition
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
 from waterclock.proto.commands import JobRequest, PreviewRequest

@@ -9,7 +9,7 @@ from waterclock.api.explain.stream_positions import sequence_before
 from waterclock.api.readmodels import runs as rows
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.core.domain import ids
-from waterclock.core.domain.explain.record import Recorded
+from waterclock.core.domain.explain.explanation import Recorded
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.stream_reader import last_message

@@ -17,7 +17,7 @@ from waterclock.api.queries.changes import changes_of_run
 from waterclock.api.registry import handles, streams
 from waterclock.core.domain.explain import why_moment
 from waterclock.core.domain.explain import why_run as explain_run
-from waterclock.core.domain.explain.record import Recorded
+from waterclock.core.domain.explain.explanation import Recorded
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
 from waterclock.core.jetstream.definitions import Definition
 from waterclock.core.runtime.clock import now_us

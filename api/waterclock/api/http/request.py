@@ -8,7 +8,8 @@ import msgspec
 from litestar import Request
 from msgspec import Struct, structs
 
-from waterclock.api import bodies, decoding
+from waterclock.api import decoding
+from waterclock.api import decoding as bodies
 from waterclock.api.errors import Invalid, VersionMismatch
 from waterclock.proto.methods import Method, Rest
 

@@ -9,8 +9,7 @@ from msgspec import Struct
 from waterclock.api.application import Application
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.store.logs import log_name
-from waterclock.core.store.store import Missing
+from waterclock.core.store.store import Missing, log_name
 from waterclock.proto import names
 from waterclock.proto.answers import LogChunk, Run
 from waterclock.proto.codec import decode_frame

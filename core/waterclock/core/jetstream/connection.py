@@ -1,4 +1,9 @@
-"""One connection to NATS, with the options that make it safe to build on."""
+"""One connection to NATS, with the options that make it safe to build on.
+
+The connection that the settings name.
+
+Saying something to whoever listens now.
+"""
 
 import asyncio
 import json
@@ -13,10 +18,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, NotAllowed, error_of, reason_of
-from waterclock.core.jetstream.nats_client import Disconnected, WireClient
-from waterclock.core.jetstream.nats_py import Msg, NatsError
+from waterclock.core.jetstream.nats_client import Disconnected, Msg, NatsError, WireClient
 from waterclock.core.jetstream.protocol import parse_headers, publish_command
 from waterclock.core.jetstream.replies import Inbox, Reply
+from waterclock.core.runtime.settings import Settings, SettingsError
+from waterclock.core.runtime.tls import nats_context
 
 logger = logging.getLogger(__name__)
 
@@ -224,3 +230,27 @@ def _split_secrets(url: str) -> tuple[list[str], _Secrets]:
             user, colon, password = userinfo.partition(":")
             secrets = (unquote(user), unquote(password), None) if colon else (None, None, unquote(user))
     return servers, secrets
+
+
+@asynccontextmanager
+async def open_log(settings: Settings, *, name: str) -> AsyncIterator[Connection]:
+    if settings.nats_url is None:
+        raise SettingsError("nats_url", "a URL like nats://host:4222", "nothing", name)
+    async with Connection.open(
+        settings.nats_url,
+        name=name,
+        inbox_prefix=settings.nats_inbox,
+        credentials=settings.nats_credentials,
+        tls=nats_context(settings),
+    ) as connection:
+        yield connection
+
+
+class Broadcast:
+    """Plain messages, not kept: nobody hears them later, and none is sent while the server is away."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __call__(self, subject: str, data: bytes) -> None:
+        self._connection.nc.send_soon(publish_command(subject, "", None, data))

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.consumers import DurableSource, OrderedSource
-from waterclock.core.jetstream.delivery import Delivery
+from waterclock.core.jetstream.consumers import Delivery, DurableSource, OrderedSource
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.pull_requests import Flow
 from waterclock.core.jetstream.stream_reader import stream_state

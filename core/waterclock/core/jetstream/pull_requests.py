@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import count
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.delivery import Delivery, delivery_of
+from waterclock.core.jetstream.consumers import Delivery, delivery_of
 from waterclock.core.jetstream.nats_client import Disconnected
 from waterclock.core.jetstream.protocol import parse_headers
 

@@ -16,7 +16,7 @@ import nats.errors
 from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.delivery import Delivery, delivery_of
+from waterclock.core.jetstream.consumers import Delivery, delivery_of
 from waterclock.core.jetstream.errors import LogUnavailable, NotFound
 from waterclock.core.jetstream.nats_client import Disconnected
 

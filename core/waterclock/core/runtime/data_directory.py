@@ -1,9 +1,15 @@
 """How other commands find a running `waterclock up`: two files in its data directory.
 
 `connection.json` says where to connect and with what, `processes.json` which processes there are.
+
+One `waterclock up` for each data directory.
 """
 
-from collections.abc import Mapping, Sequence
+import fcntl
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -12,6 +18,56 @@ from waterclock.core.runtime.embedded.nats_credentials import as_role, inbox_of
 from waterclock.core.runtime.private_file import write_private
 from waterclock.core.runtime.settings import Settings, SettingsError
 from waterclock.core.runtime.tls import with_database_tls
+
+_POLL = 0.05
+
+
+class DataInUse(Exception):
+    """Somebody else runs on this directory."""
+
+
+@contextmanager
+def locked(data: Path, *, patience: float = 10.0) -> Iterator[int]:
+    """Hold the directory; yields the lock's descriptor.
+
+    Servers that write below the directory inherit the descriptor, and the lock lasts as long as any holder. So
+    when its owner was killed, the next one waits here until the last of its servers is gone.
+    """
+    descriptor = os.open(data / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _acquire(descriptor, data, patience)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, data: Path, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            owner = os.pread(descriptor, 32, 0).decode()
+            if _is_alive(owner) or time.monotonic() > deadline:
+                raise DataInUse(f"{data} is in use by another `waterclock up` (process {owner})") from None
+        time.sleep(_POLL)
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_EXCL, 0o600)
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):

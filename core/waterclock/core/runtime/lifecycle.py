@@ -2,12 +2,17 @@
 
 A service runs until told to stop. Then it takes nothing new, finishes what it has in hand within the grace
 and returns. One that has not returned a little later is cancelled; it cleans up and lets that out.
+
+The name of one incarnation of a process: to leases and heartbeats, a restarted one is somebody else.
 """
 
 import asyncio
 import logging
 import os
+import re
+import secrets
 import signal
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -19,6 +24,16 @@ from waterclock.core.runtime import structured_logs
 from waterclock.core.runtime.garbage_collection import rarely_searched
 from waterclock.core.runtime.metrics import serving_metrics
 from waterclock.core.runtime.settings import Settings, SettingsError
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_NOT_IN_SUBJECTS = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def instance_id(component: str) -> str:
+    """`<component>-<host>-<6 random>`, fit for a token of a subject."""
+    host = _NOT_IN_SUBJECTS.sub("-", socket.gethostname())[:32]
+    return f"{component}-{host}-{''.join(secrets.choice(_ALPHABET) for _ in range(6))}"
+
 
 READY_FD = "WATERCLOCK_READY_FD"
 

@@ -1,9 +1,21 @@
-"""Where bytes are kept that are too large or too many for the log: artifacts, and the output of runs."""
+"""Where bytes are kept that are too large or too many for the log: artifacts, and the output of runs.
+
+How the output of a run is named in the store, and to people.
+"""
 
 from collections.abc import AsyncIterator
 from typing import Protocol
 
 from msgspec import Struct
+
+
+def log_name(run_id: str, attempt: int) -> str:
+    return f"{run_id}/{attempt}"
+
+
+def log_url(run_id: str) -> str:
+    return f"/v1/runs/{run_id}/log"
+
 
 CHUNK = 128 * 1024
 

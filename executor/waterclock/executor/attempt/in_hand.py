@@ -6,9 +6,9 @@ from typing import Literal, assert_never
 
 from msgspec import Struct
 
-from waterclock.core.jetstream.delivery import Delivery
+from waterclock.core.jetstream.consumers import Delivery
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor.attempt import ending
+from waterclock.executor.attempt import record
 from waterclock.executor.attempt.record import Attempt
 from waterclock.executor.context import Progress
 from waterclock.proto.work import WorkItem
@@ -99,17 +99,17 @@ class Running:
 
 
 def ended_by(
-    cause: Cause, traces: ending.Traces = ending.NO_TRACES, error_message: str = ""
-) -> ending.Ending:
+    cause: Cause, traces: record.Traces = record.NO_TRACES, error_message: str = ""
+) -> record.Ending:
     match cause.kind:
         case "cancelled":
-            return ending.Cancelled(reason=cause.reason, traces=traces)
+            return record.Cancelled(reason=cause.reason, traces=traces)
         case "timed_out":
-            return ending.TimedOut(reason=cause.reason, error_message=error_message, traces=traces)
+            return record.TimedOut(reason=cause.reason, error_message=error_message, traces=traces)
         case "handed_back":
-            return ending.HandedBack(reason=cause.reason, traces=traces)
+            return record.HandedBack(reason=cause.reason, traces=traces)
         case "fenced":
-            return ending.HandedBack(reason=cause.reason, crashed=True, traces=traces)
+            return record.HandedBack(reason=cause.reason, crashed=True, traces=traces)
         case _:
             assert_never(cause.kind)
 

@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from waterclock.core.domain.run.retry import CRASH_LIMIT, next_attempt_at
-from waterclock.executor.attempt import ending
+from waterclock.executor.attempt import record
 from waterclock.executor.attempt.record import Attempt
 from waterclock.proto.events import (
     Instant,
@@ -21,10 +21,10 @@ OutcomeEvent = RunSucceeded | RunFailed | RunTimedOut | RunSnoozed | RunReturned
 _SECOND = 1_000_000
 
 
-def classify(attempt: Attempt, end: ending.Ending, now: Instant) -> OutcomeEvent:
+def classify(attempt: Attempt, end: record.Ending, now: Instant) -> OutcomeEvent:
     item, traces = attempt.item, end.traces
     match end:
-        case ending.Succeeded(output=output):
+        case record.Succeeded(output=output):
             return RunSucceeded(
                 run_id=item.run_id,
                 at=now,
@@ -38,7 +38,7 @@ def classify(attempt: Attempt, end: ending.Ending, now: Instant) -> OutcomeEvent
                 memory_bytes=traces.memory_bytes,
                 fencing_token=attempt.fencing_token,
             )
-        case ending.Failed():
+        case record.Failed():
             return RunFailed(
                 run_id=item.run_id,
                 at=now,
@@ -55,7 +55,7 @@ def classify(attempt: Attempt, end: ending.Ending, now: Instant) -> OutcomeEvent
                 memory_bytes=traces.memory_bytes,
                 fencing_token=attempt.fencing_token,
             )
-        case ending.TimedOut():
+        case record.TimedOut():
             return RunTimedOut(
                 run_id=item.run_id,
                 at=now,
@@ -71,7 +71,7 @@ def classify(attempt: Attempt, end: ending.Ending, now: Instant) -> OutcomeEvent
                 memory_bytes=traces.memory_bytes,
                 fencing_token=attempt.fencing_token,
             )
-        case ending.Snoozed():
+        case record.Snoozed():
             return RunSnoozed(
                 run_id=item.run_id,
                 at=now,
@@ -83,11 +83,11 @@ def classify(attempt: Attempt, end: ending.Ending, now: Instant) -> OutcomeEvent
                 log_url=traces.log_url,
                 fencing_token=attempt.fencing_token,
             )
-        case ending.HandedBack():
+        case record.HandedBack():
             crashes = attempt.crash_count + 1 if end.crashed else 0
             if crashes >= CRASH_LIMIT:
                 reason = f"{end.reason}; {crashes} crashes, no further attempt"
-                return classify(attempt, ending.Failed(reason=reason, final=True, traces=traces), now)
+                return classify(attempt, record.Failed(reason=reason, final=True, traces=traces), now)
             return RunReturned(
                 run_id=item.run_id,
                 at=now,
@@ -99,7 +99,7 @@ def classify(attempt: Attempt, end: ending.Ending, now: Instant) -> OutcomeEvent
                 log_url=traces.log_url,
                 fencing_token=attempt.fencing_token,
             )
-        case ending.Cancelled():
+        case record.Cancelled():
             return RunCancelled(
                 run_id=item.run_id,
                 at=now,
@@ -130,7 +130,7 @@ def rejected(attempt: Attempt, outcome: OutcomeEvent, current_token: int) -> Out
     )
 
 
-def _retry_after_failure(attempt: Attempt, end: ending.Failed, now: Instant) -> Instant | None:
+def _retry_after_failure(attempt: Attempt, end: record.Failed, now: Instant) -> Instant | None:
     policy = attempt.item.spec.retry
     if (
         end.final

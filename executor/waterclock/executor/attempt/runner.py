@@ -6,18 +6,17 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from waterclock.core.domain.run.deadlines import missed_in_queue
-from waterclock.core.jetstream.delivery import Delivery
+from waterclock.core.jetstream.consumers import Delivery
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor.attempt import ending
+from waterclock.executor.attempt import record
 from waterclock.executor.attempt.in_hand import Cause, Running, ended_by, key_of
 from waterclock.executor.attempt.outcome import OutcomeEvent, classify, rejected
 from waterclock.executor.attempt.record import Attempt
 from waterclock.executor.attempt.shared import Desk
-from waterclock.executor.intake.slots import Slots
+from waterclock.executor.intake.sources import Slots
 from waterclock.executor.limits.admission import is_gated
 from waterclock.executor.limits.concurrency import Place
-from waterclock.executor.perform.deadline import start_deadline
-from waterclock.executor.perform.performer import Performer
+from waterclock.executor.perform.performer import Performer, start_deadline
 from waterclock.executor.warden.client import WardenLost
 from waterclock.proto.events import RunsMissed
 from waterclock.proto.work import WorkItem
@@ -195,13 +194,13 @@ class Lane:
         else:
             self._desk.reporter.ended(running, rejected(attempt, event, other), let_go=None)
 
-    async def _perform(self, attempt: Attempt, running: Running) -> ending.Ending:
+    async def _perform(self, attempt: Attempt, running: Running) -> record.Ending:
         if running.cause is not None:
             return ended_by(running.cause)
         spec = running.item.spec
         performer = self._performers.get(type(spec.task))
         if performer is None:
-            return ending.Failed(reason=f"this executor cannot run a {type(spec.task).__name__}", final=True)
+            return record.Failed(reason=f"this executor cannot run a {type(spec.task).__name__}", final=True)
         self._desk.reporter.started(running)
         deadline = None
         if spec.timeout_seconds is not None:
@@ -212,7 +211,7 @@ class Lane:
             raise  # no outcome is known; the executor goes down, and its work to others
         except Exception as error:
             _log.exception("an attempt broke the executor", extra={"run_id": running.item.run_id})
-            return ending.Failed(reason=f"the executor could not run it: {type(error).__name__}: {error}")
+            return record.Failed(reason=f"the executor could not run it: {type(error).__name__}: {error}")
         finally:
             if deadline is not None:
                 deadline.cancel()

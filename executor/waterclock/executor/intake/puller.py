@@ -19,14 +19,13 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.delivery import Delivery
+from waterclock.core.jetstream.consumers import Delivery
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.streams import ensure_work_consumers
 from waterclock.core.jetstream.work_queue import Acks, WorkQueue
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.intake.priority import choose, young_priority
-from waterclock.executor.intake.slots import Slots
-from waterclock.executor.intake.sources import Source
+from waterclock.executor.intake.sources import Slots, Source
 from waterclock.executor.intake.stale_work import sweep_after_restarts
 from waterclock.proto import names
 from waterclock.proto.codec import decode_work

@@ -1,4 +1,7 @@
-"""One consumer of the work queue, as the puller sees it."""
+"""One consumer of the work queue, as the puller sees it.
+
+Room for attempts.
+"""
 
 import time
 from collections.abc import Callable
@@ -6,6 +9,27 @@ from collections.abc import Callable
 from waterclock.proto import names
 from waterclock.proto.events import Instant
 from waterclock.proto.work import WorkItem
+
+
+class Slots:
+    """`free` is what may still be promised: neither in use, nor asked for and not yet arrived."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.used = 0
+        self.promised = 0
+
+    @property
+    def free(self) -> int:
+        return self.total - self.used - self.promised
+
+    def fits(self, cost: int) -> bool:
+        return self.used + cost <= self.total
+
+    def cost_of(self, wanted: int) -> int:
+        """What asks for more than there is gets all there is."""
+        return max(1, min(wanted, self.total))
+
 
 _WARM_SECONDS = 1.0
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor.attempt import ending
+from waterclock.executor.attempt import record
 from waterclock.executor.attempt.in_hand import Running, ended_by
 from waterclock.executor.limits.concurrency import Keys, Place
 from waterclock.executor.limits.rate import LONGEST_HOLD, Rates
@@ -22,7 +22,7 @@ class Gates:
         self.keys = keys
         self._rates = rates
 
-    async def enter(self, running: Running) -> Place | ending.Ending | None:
+    async def enter(self, running: Running) -> Place | record.Ending | None:
         """A place to be given back, nothing if none was needed, or how the attempt ends instead."""
         spec = running.item.spec
         place = None
@@ -40,10 +40,10 @@ class Gates:
             await asyncio.sleep(wait)
         return place
 
-    def _later(self, running: Running, reason: str, wait: float | None = None) -> ending.Ending:
+    def _later(self, running: Running, reason: str, wait: float | None = None) -> record.Ending:
         """Who has waited long asks less often: the sooner ones have a better chance."""
         if running.cause is not None:
             return ended_by(running.cause)
         waited = (now_us() - running.item.due) / _SECOND
         seconds = min(max(waited / 4, _SHORTEST), _LONGEST) if wait is None else wait
-        return ending.Snoozed(seconds=seconds, reason=reason)
+        return record.Snoozed(seconds=seconds, reason=reason)

@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from waterclock.core.jetstream.broadcast import Broadcast
-from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.connection import Broadcast, Connection
 from waterclock.executor.logs.output import Outputs
 from waterclock.proto import names
 

@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from waterclock.core.store.logs import log_name, log_url
-from waterclock.core.store.store import Store, StoreError, one_piece
-from waterclock.executor.attempt.ending import Ending
-from waterclock.executor.attempt.record import Attempt
+from waterclock.core.store.store import Store, StoreError, log_name, log_url, one_piece
+from waterclock.executor.attempt.record import Attempt, Ending
 from waterclock.executor.logs.masking import NOTHING_SECRET, Masker
 from waterclock.proto import names
 from waterclock.proto.spec import JobSpec

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 from waterclock.core.store.store import StoreError
-from waterclock.executor.attempt import ending
+from waterclock.executor.attempt import record
 from waterclock.executor.attempt.in_hand import Running, ended_by
 from waterclock.executor.attempt.record import Attempt
 from waterclock.executor.perform.archives import BadArchive, unpack
@@ -27,7 +27,7 @@ class ArtifactPerformer:
         self._cache = cache
         self._root = root
 
-    async def perform(self, attempt: Attempt, running: Running) -> ending.Ending:
+    async def perform(self, attempt: Attempt, running: Running) -> record.Ending:
         task = attempt.item.spec.task
         assert isinstance(task, Artifact)
         assert running.task is not None
@@ -45,13 +45,13 @@ class ArtifactPerformer:
             own_task.uncancel()
             return ended_by(running.cause)
         except (NoSuchArtifact, BadArchive) as error:
-            return ending.Failed(reason=str(error), error=type(error).__name__, final=True)
+            return record.Failed(reason=str(error), error=type(error).__name__, final=True)
         except StoreError as error:
-            return ending.Failed(reason=str(error), error=type(error).__name__)
+            return record.Failed(reason=str(error), error=type(error).__name__)
 
     async def _run_inside(
         self, attempt: Attempt, running: Running, task: Artifact, archive: Path, entry: str
-    ) -> ending.Ending:
+    ) -> record.Ending:
         """Each attempt unpacks for itself and runs in what it unpacked: it may change it, and nobody else sees that."""
         directory = self._root / f"unpacked-{secrets.token_hex(8)}"
         directory.mkdir(mode=0o700)

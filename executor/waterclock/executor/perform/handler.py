@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 
-from waterclock.executor.attempt import ending
+from waterclock.executor.attempt import record
 from waterclock.executor.attempt.in_hand import Cause, Running, ended_by
 from waterclock.executor.attempt.record import Attempt
 from waterclock.executor.context import Context, Progress, Word
@@ -15,7 +15,7 @@ from waterclock.executor.perform.threads import Interrupted, Threads
 from waterclock.executor.worker import Handled
 from waterclock.proto.spec import Handler
 
-_NO_OUTPUT = ending.Succeeded()
+_NO_OUTPUT = record.Succeeded()
 
 
 class HandlerPerformer:
@@ -27,12 +27,12 @@ class HandlerPerformer:
         self._threads = threads
         self._crew = crew
 
-    async def perform(self, attempt: Attempt, running: Running) -> ending.Ending:
+    async def perform(self, attempt: Attempt, running: Running) -> record.Ending:
         task = attempt.item.spec.task
         assert isinstance(task, Handler)
         handled = self._handlers.get(task.handler)
         if handled is None:
-            return ending.Failed(reason=f"this worker has no handler {task.handler}")
+            return record.Failed(reason=f"this worker has no handler {task.handler}")
         voice = _Voice(self._outputs, attempt, running)
         context = Context(attempt, voice.tell_from_thread if handled.run_in == "thread" else voice.tell)
         payload = attempt.item.spec.payload
@@ -48,7 +48,7 @@ class HandlerPerformer:
                 )
             else:
                 value = handled.function(context, payload)
-            end: ending.Ending = _NO_OUTPUT if value is None else ending.Succeeded(output=encoded(value))
+            end: record.Ending = _NO_OUTPUT if value is None else record.Succeeded(output=encoded(value))
         except (asyncio.CancelledError, Interrupted):
             end = _stopped(running)
         except Exception as error:
@@ -77,7 +77,7 @@ class _Voice:
             self.log = self._outputs.open(self._attempt)
         self.log.hear(word)
 
-    async def finished(self, end: ending.Ending) -> ending.Ending:
+    async def finished(self, end: record.Ending) -> record.Ending:
         if self.log is None:
             return end
         self.log.finish()
@@ -94,7 +94,7 @@ def _cancelling(running: Running) -> Callable[[Cause], object]:
     return lambda _: task.cancel()
 
 
-def _stopped(running: Running) -> ending.Ending:
+def _stopped(running: Running) -> record.Ending:
     """By us, with a cause; or by whoever cancels the executor itself."""
     if running.cause is None:
         raise asyncio.CancelledError

@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 
 import msgspec
 
-from waterclock.executor.attempt import ending
+from waterclock.executor.attempt import record
 from waterclock.executor.attempt.record import Attempt
 from waterclock.executor.context import Context
 from waterclock.executor.perform.failures import ending_of
@@ -27,10 +27,10 @@ def serve(pipe: Connection) -> None:
         pipe.send(_called(function, attempt, pipe.send))
 
 
-def _called(function: Function, attempt: Attempt, tell: Tell) -> ending.Ending:
+def _called(function: Function, attempt: Attempt, tell: Tell) -> record.Ending:
     try:
         value = encoded(function(Context(attempt, tell), attempt.item.spec.payload))
-        return ending.Succeeded(output=None if value is None else msgspec.json.decode(value))
+        return record.Succeeded(output=None if value is None else msgspec.json.decode(value))
     except Exception as error:
         return ending_of(error)
 

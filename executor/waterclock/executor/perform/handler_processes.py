@@ -13,7 +13,7 @@ from multiprocessing import spawn
 from multiprocessing.connection import Connection
 from typing import Any
 
-from waterclock.executor.attempt import ending
+from waterclock.executor.attempt import record
 from waterclock.executor.attempt.in_hand import Cause, Running, ended_by
 from waterclock.executor.attempt.record import Attempt
 from waterclock.executor.context import Context, Word
@@ -29,7 +29,7 @@ class Crew:
         self._idle: list[_Helper] = []
         self._all: set[_Helper] = set()
 
-    async def call(self, function: Function, attempt: Attempt, tell: Tell, running: Running) -> ending.Ending:
+    async def call(self, function: Function, attempt: Attempt, tell: Tell, running: Running) -> record.Ending:
         helper = self._idle.pop() if self._idle else await self._hire()
         running.interruptible(helper.kill)
         end = await helper.call(function, attempt, tell)
@@ -40,7 +40,7 @@ class Crew:
         exit_code = await asyncio.to_thread(helper.wait)
         if running.cause is not None:
             return ended_by(running.cause)
-        return ending.Failed(reason=f"its process ended with {exit_code}", error="ProcessEnded")
+        return record.Failed(reason=f"its process ended with {exit_code}", error="ProcessEnded")
 
     def close(self) -> None:
         for helper in self._all:
@@ -75,10 +75,10 @@ class _Helper:
     def kill(self, _: Cause | None = None) -> None:
         self._process.kill()
 
-    async def call(self, function: Function, attempt: Attempt, tell: Tell) -> ending.Ending | None:
+    async def call(self, function: Function, attempt: Attempt, tell: Tell) -> record.Ending | None:
         """None if the process died."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[ending.Ending | None] = loop.create_future()
+        answer: asyncio.Future[record.Ending | None] = loop.create_future()
 
         def heard() -> None:
             try:

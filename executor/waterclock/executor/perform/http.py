@@ -1,24 +1,46 @@
-"""HTTP calls."""
+"""HTTP calls.
+
+The `Retry-After` header: seconds, or a date.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from waterclock.executor.attempt import ending
+from waterclock.executor.attempt import record
 from waterclock.executor.attempt.in_hand import Running, ended_by
 from waterclock.executor.attempt.record import Attempt
 from waterclock.executor.logs.output import OutputLog, Outputs
 from waterclock.executor.perform.environment import scheduled_text
 from waterclock.executor.perform.json_output import LIMIT, from_line
 from waterclock.executor.perform.public_addresses import NotPublic, PublicResolver, is_address, require_public
-from waterclock.executor.perform.retry_after import retry_after_seconds
 from waterclock.proto.spec import Http
+
+LONGEST = 24 * 3600.0
+
+
+def retry_after_seconds(value: str | None, now: datetime) -> float | None:
+    """None if it is not there or cannot be read; at most a day, whatever it says."""
+    if value is None:
+        return None
+    value = value.strip()
+    if value.isdigit():
+        return min(float(value), LONGEST)
+    try:
+        until = parsedate_to_datetime(value)
+    except (ValueError, TypeError):
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return min(max((until - now).total_seconds(), 0.0), LONGEST)
+
 
 _CONNECT_SECONDS = 10.0
 _LONGEST_SECONDS = 300.0
@@ -55,7 +77,7 @@ class HttpPerformer:
         ) as session:
             yield cls(session, outputs, private=private, loopback=loopback)
 
-    async def perform(self, attempt: Attempt, running: Running) -> ending.Ending:
+    async def perform(self, attempt: Attempt, running: Running) -> record.Ending:
         task = attempt.item.spec.task
         assert isinstance(task, Http)
         assert running.task is not None
@@ -76,7 +98,7 @@ class HttpPerformer:
         log.finish()
         return await log.kept(end)
 
-    async def _call(self, task: Http, attempt: Attempt, log: OutputLog) -> ending.Ending:
+    async def _call(self, task: Http, attempt: Attempt, log: OutputLog) -> record.Ending:
         url = self._checked(task.url)
         log.hear(f"{task.method} {url.with_user(None)}\n".encode())
         body, headers = _body_and_headers(task, attempt)
@@ -87,8 +109,8 @@ class HttpPerformer:
             content = await _content(response, log)
             value = _value(content, response.content_type)
             if response.status in task.ok or (not task.ok and 200 <= response.status < 300):
-                return ending.Succeeded(output=value)
-            return ending.Failed(
+                return record.Succeeded(output=value)
+            return record.Failed(
                 reason=f"HTTP {response.status} {response.reason}".rstrip(),
                 error=str(response.status),
                 error_message=log.tail(),
@@ -159,16 +181,16 @@ def _asked_wait(response: aiohttp.ClientResponse) -> float | None:
     return retry_after_seconds(response.headers.get("Retry-After"), datetime.now(UTC))
 
 
-def _no_answer(error: Exception, log: OutputLog) -> ending.Ending:
+def _no_answer(error: Exception, log: OutputLog) -> record.Ending:
     refused = _cause(error, NotPublic)
     if refused is not None:
-        return ending.Failed(reason=f"refused: {refused}", error="NotPublic", final=True)
+        return record.Failed(reason=f"refused: {refused}", error="NotPublic", final=True)
     if isinstance(error, ValueError) and not isinstance(error, OSError):
-        return ending.Failed(
+        return record.Failed(
             reason=log.mask(f"not to be called: {error}"), error=type(error).__name__, final=True
         )
     said = str(error) or "no answer in time" if isinstance(error, TimeoutError) else str(error)
-    return ending.Failed(reason=log.mask(f"{type(error).__name__}: {said}")[:500], error=type(error).__name__)
+    return record.Failed(reason=log.mask(f"{type(error).__name__}: {said}")[:500], error=type(error).__name__)
 
 
 def _cause(error: BaseException | None, kind: type[Exception]) -> Exception | None:

@@ -1,8 +1,16 @@
+"""The time an attempt may take."""
+
+import asyncio
 from typing import Protocol
 
-from waterclock.executor.attempt.ending import Ending
-from waterclock.executor.attempt.in_hand import Running
-from waterclock.executor.attempt.record import Attempt
+from waterclock.executor.attempt.in_hand import Cause, Running
+from waterclock.executor.attempt.record import Attempt, Ending
+
+
+def start_deadline(running: Running, seconds: float, grace: float) -> asyncio.TimerHandle:
+    """Stop the attempt after so many seconds of it. Cancel the handle when it has ended by itself."""
+    cause = Cause(kind="timed_out", reason=f"timed out after {seconds:g} s", grace=grace)
+    return asyncio.get_running_loop().call_later(seconds, running.stop, cause)
 
 
 class Performer(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
-from waterclock.executor.attempt import ending
+from waterclock.executor.attempt import record
 from waterclock.executor.attempt.in_hand import Cause, Running, ended_by
 from waterclock.executor.attempt.record import Attempt
 from waterclock.executor.limits.leases import HELD_SECONDS
@@ -34,7 +34,7 @@ class ProcessPerformer:
         self._directories = processes.directories
         self._home = Path.cwd()
 
-    async def perform(self, attempt: Attempt, running: Running) -> ending.Ending:
+    async def perform(self, attempt: Attempt, running: Running) -> record.Ending:
         task = attempt.item.spec.task
         match task:
             case Shell():
@@ -51,7 +51,7 @@ class ProcessPerformer:
         argv: Sequence[str],
         own_env: dict[str, str],
         directory: str | None = None,
-    ) -> ending.Ending:
+    ) -> record.Ending:
         """Run a program to its end, or until the attempt is stopped and nothing of it is left.
 
         In a fresh directory, or in the one given. It is removed afterwards.
@@ -72,7 +72,7 @@ class ProcessPerformer:
         argv: Sequence[str],
         own_env: dict[str, str],
         directory: str,
-    ) -> tuple[ending.Ending, bool]:
+    ) -> tuple[record.Ending, bool]:
         """How it ended, and whether certainly nobody is left who could be in its directory."""
         log = self._outputs.open(attempt)
         payload = payload_of(attempt)
@@ -98,7 +98,7 @@ class ProcessPerformer:
         finally:
             running.uninterruptible()
         if isinstance(exited, CannotStart):
-            return await log.kept(ending.Failed(reason=log.mask(str(exited)))), True
+            return await log.kept(record.Failed(reason=log.mask(str(exited)))), True
         log.finish(exited.dropped)
         return await log.kept(_ending(exited, running.cause, log)), not exited.strays
 
@@ -121,8 +121,8 @@ class ProcessPerformer:
         return command
 
 
-def _ending(exited: Exited, cause: Cause | None, log: OutputLog) -> ending.Ending:
-    traces = ending.Traces(
+def _ending(exited: Exited, cause: Cause | None, log: OutputLog) -> record.Ending:
+    traces = record.Traces(
         exit_code=exited.code if exited.code >= 0 else _SIGNALLED - exited.code,
         cpu_seconds=round(exited.cpu_seconds, 6),
         memory_bytes=exited.memory_bytes or None,
@@ -131,12 +131,12 @@ def _ending(exited: Exited, cause: Cause | None, log: OutputLog) -> ending.Endin
     if cause is not None:
         return ended_by(cause, traces, log.tail())
     if exited.lapsed:
-        return ending.Failed(
+        return record.Failed(
             reason="its lease was not renewed in time", error_message=log.tail(), traces=traces
         )
     if exited.code == 0:
-        return ending.Succeeded(output=output, traces=traces)
-    return ending.Failed(reason=_reason(exited.code), error_message=log.tail(), output=output, traces=traces)
+        return record.Succeeded(output=output, traces=traces)
+    return record.Failed(reason=_reason(exited.code), error_message=log.tail(), output=output, traces=traces)
 
 
 def _reason(code: int) -> str:

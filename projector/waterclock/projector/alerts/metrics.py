@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from waterclock.core.runtime.counting import Quiet, counter
+from waterclock.core.runtime.metrics import Quiet, counter
 
 
 class Tally(Quiet):

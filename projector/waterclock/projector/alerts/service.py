@@ -16,7 +16,7 @@ from waterclock.core.jetstream.errors import Conflict, LogError
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.runtime.clock import now_us
-from waterclock.core.runtime.processes.backoff import Backoff
+from waterclock.core.runtime.processes.child import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts.alert import Alert, State
 from waterclock.projector.alerts.facts import definition_of, served

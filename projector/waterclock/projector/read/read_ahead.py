@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.delivery import Delivery
+from waterclock.core.jetstream.consumers import Delivery
 from waterclock.core.jetstream.pull import Pull
 from waterclock.projector.read.messages import JobsMessage, RunsMessage
 

@@ -13,12 +13,11 @@ import asyncpg
 from msgspec import Struct
 
 from waterclock.core.domain.instants import instant_of
-from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.opening import open_log
+from waterclock.core.jetstream.connection import Connection, open_log
 from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.garbage_collection import rarely_searched
-from waterclock.core.runtime.instance import instance_id
+from waterclock.core.runtime.lifecycle import instance_id
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.fold.projection import Projection
 from waterclock.projector.read.feed import Feed

@@ -9,8 +9,7 @@ from waterclock.api.cli import crontab
 from waterclock.api.cli import declarations as declared
 from waterclock.api.cli.exits import Wrong
 from waterclock.api.cli.options import Data, Json
-from waterclock.api.cli.output import table
-from waterclock.api.cli.printing import note, print_json, progress
+from waterclock.api.cli.output import note, print_json, progress, table
 from waterclock.api.cli.session import connected
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.errors import Refused

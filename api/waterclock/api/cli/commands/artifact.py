@@ -9,8 +9,7 @@ import typer
 from waterclock.api.cli import text
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Watch
-from waterclock.api.cli.output import table
-from waterclock.api.cli.printing import print_json
+from waterclock.api.cli.output import print_json, table
 from waterclock.api.cli.session import connected
 from waterclock.api.cli.upload import upload
 from waterclock.proto import methods

@@ -13,8 +13,7 @@ from waterclock.api.cli import text
 from waterclock.api.cli.exits import Exit, Wrong
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Watch
-from waterclock.api.cli.output import table
-from waterclock.api.cli.printing import note, print_json, progress
+from waterclock.api.cli.output import note, print_json, progress, table
 from waterclock.api.cli.session import connected, with_job
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods

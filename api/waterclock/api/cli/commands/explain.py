@@ -10,8 +10,7 @@ from waterclock.api import decoding
 from waterclock.api.cli import text
 from waterclock.api.cli.exits import Failed, Wrong
 from waterclock.api.cli.options import Data, Json
-from waterclock.api.cli.output import table
-from waterclock.api.cli.printing import print_json, progress
+from waterclock.api.cli.output import print_json, progress, table
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.errors import NotFound

@@ -11,8 +11,7 @@ from waterclock.api.cli import text as words
 from waterclock.api.cli.follow import print_log
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId, Watch
-from waterclock.api.cli.output import facts, table
-from waterclock.api.cli.printing import print_json
+from waterclock.api.cli.output import facts, print_json, table
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import Job, Page, Run

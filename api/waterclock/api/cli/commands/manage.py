@@ -11,8 +11,7 @@ from waterclock.api.cli import job_options as define
 from waterclock.api.cli.follow import follow_run
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId, Watch
-from waterclock.api.cli.output import table
-from waterclock.api.cli.printing import note, print_json
+from waterclock.api.cli.output import note, print_json, table
 from waterclock.api.cli.session import (
     connected,
     job_id_of,

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from waterclock.api.cli import text
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Watch
-from waterclock.api.cli.output import marked, table
-from waterclock.api.cli.printing import print_json
+from waterclock.api.cli.output import marked, print_json, table
 from waterclock.api.cli.session import connected
 from waterclock.proto import methods
 from waterclock.proto.answers import Executor, Partition, Queue

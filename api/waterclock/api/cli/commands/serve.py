@@ -174,7 +174,7 @@ def rebuild(
     """Rebuild the read models from the log, beside the live ones, and put them in their place."""
     import uvloop
 
-    from waterclock.api.cli.printing import print_json, progress
+    from waterclock.api.cli.output import print_json, progress
     from waterclock.core.runtime.data_directory import resolved
     from waterclock.core.runtime.settings import load
     from waterclock.projector.rebuild.rebuild import RebuildProgress

@@ -9,9 +9,8 @@ from waterclock.api import decoding
 from waterclock.api.cli import text
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Watch
-from waterclock.api.cli.output import table
-from waterclock.api.cli.printing import note as say
-from waterclock.api.cli.printing import print_json
+from waterclock.api.cli.output import note as say
+from waterclock.api.cli.output import print_json, table
 from waterclock.api.cli.session import connected
 from waterclock.proto import methods
 from waterclock.proto.answers import Namespace, Token

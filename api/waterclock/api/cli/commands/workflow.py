@@ -15,8 +15,7 @@ from waterclock.api.cli.exits import Exit, Wrong
 from waterclock.api.cli.graph import draw
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Limit, Watch
-from waterclock.api.cli.output import table
-from waterclock.api.cli.printing import note, print_json
+from waterclock.api.cli.output import note, print_json, table
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods, queries

@@ -1,19 +1,53 @@
-"""Why a schedule does not fire at a moment: what in it stands in the way."""
+"""Why a schedule does not fire at a moment: what in it stands in the way.
+
+The fires of a schedule around a moment.
+"""
 
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 import msgspec
+from msgspec import Struct
 
 from waterclock.core.domain.explain import words
 from waterclock.core.domain.explain.explanation import Reason
-from waterclock.core.domain.explain.policy import when
-from waterclock.core.domain.explain.times import Around, fire_at
+from waterclock.core.domain.explain.words import when
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
-from waterclock.core.domain.schedule.fire import Note
+from waterclock.core.domain.schedule.fire import Fire, Note
 from waterclock.core.domain.schedule.fires import InvalidSchedule, compile
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import JobSpec, Schedule
+
+
+class Around(Struct, frozen=True, kw_only=True):
+    here: Instant | None
+    """The fire within the second that begins at the moment."""
+    previous: Instant | None
+    following: Instant | None
+
+
+def around(schedule: Schedule, name: str, at: Instant) -> Around:
+    here = fire_at(schedule, name, at)
+    try:
+        fires = compile(schedule, name)
+    except InvalidSchedule:
+        return Around(here=None, previous=None, following=None)
+    previous, following = fires.previous(at - 1), fires.at_or_after(at + SECOND)
+    return Around(
+        here=None if here is None else here.scheduled,
+        previous=None if previous is None else previous.scheduled,
+        following=None if following is None else following.scheduled,
+    )
+
+
+def fire_at(schedule: Schedule, name: str, at: Instant) -> Fire | None:
+    """The fire in the second at `at`; None also for a schedule that can never fire."""
+    try:
+        fire = compile(schedule, name).at_or_after(at)
+    except InvalidSchedule:
+        return None
+    return fire if fire is not None and fire.scheduled < at + SECOND else None
+
 
 _NEAR = 3 * 3600 * SECOND
 """How far from the moment a turn of the clock still explains it."""

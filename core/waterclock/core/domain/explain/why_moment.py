@@ -6,10 +6,8 @@ import msgspec
 
 from waterclock.core.domain.explain import words
 from waterclock.core.domain.explain.definition_spans import Span, spans
-from waterclock.core.domain.explain.explanation import Explanation, Reason, Step
-from waterclock.core.domain.explain.not_due import not_due
-from waterclock.core.domain.explain.record import JobHistory, Recorded
-from waterclock.core.domain.explain.times import Around, around
+from waterclock.core.domain.explain.explanation import Explanation, JobHistory, Reason, Recorded, Step
+from waterclock.core.domain.explain.not_due import Around, around, not_due
 from waterclock.core.domain.explain.why_run import absence, of_run, step
 from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import (

@@ -4,9 +4,17 @@ from collections.abc import Sequence
 
 from waterclock.core.domain.explain import words
 from waterclock.core.domain.explain.delays import delays
-from waterclock.core.domain.explain.explanation import Definition, Delay, Explanation, Reason, Step
-from waterclock.core.domain.explain.policy import policy
-from waterclock.core.domain.explain.record import JobHistory, Recorded, instance_of
+from waterclock.core.domain.explain.explanation import (
+    Definition,
+    Delay,
+    Explanation,
+    JobHistory,
+    Reason,
+    Recorded,
+    Step,
+    instance_of,
+)
+from waterclock.core.domain.explain.words import policy
 from waterclock.core.domain.run.states import TERMINAL, RunStatus, is_stale, transition
 from waterclock.proto.events import (
     Instant,

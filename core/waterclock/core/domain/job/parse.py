@@ -5,10 +5,7 @@ from typing import Any
 
 import msgspec
 
-from waterclock.core.domain.job.edit import fields_of, overlay
-from waterclock.core.domain.job.errors import InvalidDefinition
-from waterclock.core.domain.job.fan_out import fan_out_of
-from waterclock.core.domain.job.limits import DEFAULT_LIMITS, DefinitionLimits
+from waterclock.core.domain.job.edit import differences, fields_of, overlay
 from waterclock.core.domain.job.naming import check_line, name_of
 from waterclock.core.domain.job.policies import (
     catch_up_of,
@@ -20,10 +17,9 @@ from waterclock.core.domain.job.policies import (
 )
 from waterclock.core.domain.job.request_fields import fields_said, fill, said, said_or
 from waterclock.core.domain.job.request_reader import Body, read_leniently, read_preview, read_request
-from waterclock.core.domain.job.show import differences
-from waterclock.core.domain.job.task import task_of
+from waterclock.core.domain.job.task import fan_out_of, task_of
 from waterclock.core.domain.job.timing import check_future, schedule_of
-from waterclock.core.domain.job.validate import Problems
+from waterclock.core.domain.job.validate import DEFAULT_LIMITS, DefinitionLimits, InvalidDefinition, Problems
 from waterclock.core.domain.job.workflow_nodes import workflow_of
 from waterclock.proto.commands import JOB_PATTERN, JobRequest, PreviewRequest
 from waterclock.proto.names import is_user_id

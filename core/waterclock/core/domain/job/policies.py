@@ -2,7 +2,7 @@
 
 from msgspec import UnsetType
 
-from waterclock.core.domain.job import defaults, durations
+from waterclock.core.domain.job import durations, request_fields
 from waterclock.core.domain.job.request_fields import fill, said
 from waterclock.core.domain.job.validate import Problems
 from waterclock.proto.commands import CatchUpRequest, JobRequest, NodeRequest
@@ -18,7 +18,7 @@ def max_retries_of(request: JobRequest | NodeRequest, problems: Problems) -> int
 
 def retry_of(request: JobRequest | NodeRequest) -> Retry:
     policy = said(request.retry)
-    return defaults.RETRY if policy is None else fill(Retry, policy)
+    return request_fields.RETRY if policy is None else fill(Retry, policy)
 
 
 def timeout_of(request: JobRequest | NodeRequest, problems: Problems) -> float | None:
@@ -43,7 +43,7 @@ def catch_up_of(request: JobRequest) -> CatchUp:
     asked: CatchUpPolicy | CatchUpRequest | None = said(request.catch_up)
     if isinstance(asked, CatchUpRequest):
         return fill(CatchUp, asked)
-    return defaults.CATCH_UP if asked is None else CatchUp(policy=asked)
+    return request_fields.CATCH_UP if asked is None else CatchUp(policy=asked)
 
 
 def concurrency_limit_of(request: JobRequest, problems: Problems) -> int | None:

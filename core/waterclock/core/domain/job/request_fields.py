@@ -1,8 +1,20 @@
-"""Reading requests, in which a field may be said, left to its default, or not said at all."""
+"""Reading requests, in which a field may be said, left to its default, or not said at all.
+
+The very objects that are a definition's defaults: only those are left out when it is written to the log.
+"""
 
 from typing import Any, TypeVar
 
 from msgspec import Struct, UnsetType
+
+from waterclock.proto.spec import Handler, JobSpec
+
+_SPEC = JobSpec(name="", task=Handler(handler=""))
+
+SCHEDULE = _SPEC.schedule
+CATCH_UP = _SPEC.catch_up
+RETRY = _SPEC.retry
+
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)

@@ -1,14 +1,117 @@
-"""What a job or a node runs: one of a command, an artifact, an HTTP call, a handler, or a workflow's nodes."""
+"""What a job or a node runs: one of a command, an artifact, an HTTP call, a handler, or a workflow's nodes.
+
+An HTTP call, checked for what would break out of the request line or a header.
+
+What a job or a node is expanded over.
+"""
 
 import re
+from typing import Any
+from urllib.parse import urlsplit
 
-from waterclock.core.domain.job.http import http_of
+from msgspec import UnsetType
+
 from waterclock.core.domain.job.naming import snake_case
 from waterclock.core.domain.job.request_fields import said, said_or
 from waterclock.core.domain.job.validate import Problems
-from waterclock.proto.commands import DIGEST_PATTERN, ENV_PATTERN, JobRequest, NodeRequest
+from waterclock.core.domain.workflow.template import without_templates
+from waterclock.proto.commands import (
+    DIGEST_PATTERN,
+    ENV_PATTERN,
+    FanOutRequest,
+    HttpRequest,
+    JobRequest,
+    NodeRequest,
+)
 from waterclock.proto.names import is_user_id
-from waterclock.proto.spec import Argv, Artifact, Handler, Http, Shell
+from waterclock.proto.spec import Argv, Artifact, FanOut, Handler, Http, Shell
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_IN_A_URL = re.compile(r"[\x00-\x20\x7f]")
+_NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def http_of(request: HttpRequest, problems: Problems) -> Http:
+    method = said_or(request.method, "GET").upper()
+    if not _TOKEN.fullmatch(method):
+        problems.add("method", f"{method!r} is not an HTTP method")
+    _check_url(request.url, problems)
+    headers = said_or(request.headers, {})
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name):
+            problems.add("headers", f"{name!r} is not the name of a header")
+        if _NOT_IN_A_HEADER.search(value):
+            problems.add("headers", f"the value of {name!r} contains a line break or control character")
+    ok = [] if isinstance(request.ok, UnsetType) or request.ok is None else request.ok
+    return Http(
+        url=request.url,
+        method=method,
+        headers=headers,
+        body=said(request.body),
+        ok=(ok,) if isinstance(ok, int) else tuple(ok),
+    )
+
+
+def _check_url(text: str, problems: Problems) -> None:
+    url = without_templates(text)
+    if _NOT_IN_A_URL.search(url):
+        problems.add("url", "contains a space or control character")
+        return
+    if url != text and not url.startswith("http"):
+        return  # where it leads is for a value to say, and checked when it has
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        problems.add("url", f"is not a URL: {error}")
+        return
+    if parts.scheme not in ("http", "https"):
+        problems.add("url", "must begin with http:// or https://")
+    elif not host:
+        problems.add("url", "names no host")
+
+
+LARGEST = 100_000_000
+
+_SHARE = re.compile(r"(?P<percent>\d{1,3}(\.\d{1,6})?)\s*%", re.ASCII)
+_DIGEST = re.compile(DIGEST_PATTERN)
+
+
+def fan_out_of(request: FanOutRequest, upstream: tuple[str, ...] | None, problems: Problems) -> FanOut:
+    """`upstream`: the nodes whose output may be expanded; None for a job, which has none."""
+    _check_over(request.over, upstream, problems)
+    tolerated = 0 if isinstance(request.tolerated_failures, UnsetType) else request.tolerated_failures
+    if isinstance(tolerated, str):
+        share = _SHARE.fullmatch(tolerated.strip())
+        if share is None or float(share["percent"]) > 100:
+            problems.add("tolerated_failures", f"{tolerated!r} is neither a count nor a share such as 5%")
+    return FanOut(
+        over=request.over, max_concurrency=said_or(request.max_concurrency, 100), tolerated_failures=tolerated
+    )
+
+
+def _check_over(over: Any, upstream: tuple[str, ...] | None, problems: Problems) -> None:
+    match over:
+        case list():
+            return
+        case {"range": bool()}:
+            problems.add("over.range", "must be a number of members")
+        case {"range": int() as size, **rest} if not rest:
+            if not 0 <= size <= LARGEST:
+                problems.add("over.range", f"must be between 0 and {LARGEST}")
+        case {"lines": str() as digest, **rest} if not rest:
+            if not _DIGEST.fullmatch(digest):
+                problems.add("over.lines", "must be sha256: followed by 64 hexadecimal digits")
+        case {"from": str() as node, **rest} if not rest and upstream is not None:
+            if not is_user_id(node) or node not in upstream:
+                problems.add("over.from", f"{node!r} is not among the nodes it depends on")
+        case {"from": _, **rest} if not rest and upstream is None:
+            problems.add("over.from", "only a workflow's node can expand the output of another")
+        case _:
+            choices = '[items], {"range": N}, {"lines": "sha256:…"}'
+            more = ' or {"from": "node id"}' if upstream is not None else ""
+            problems.add("over", f"must be one of {choices}{more}")
+
 
 WHAT = ("command", "artifact", "http", "job_type", "handler")
 """The fields of which one says what runs."""
@@ -20,7 +123,6 @@ SingleTask = Shell | Argv | Artifact | Http | Handler
 _LONGEST_ARGUMENT = 131_071
 """Linux takes no longer argument or environment value (MAX_ARG_STRLEN), and a shell command is one argument."""
 _ENV = re.compile(ENV_PATTERN)
-_DIGEST = re.compile(DIGEST_PATTERN)
 
 
 def task_of(request: JobRequest | NodeRequest, name: str, problems: Problems) -> SingleTask:

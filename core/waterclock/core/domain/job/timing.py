@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from waterclock.core.domain.instants import SECOND, datetime_of
-from waterclock.core.domain.job import defaults, durations
+from waterclock.core.domain.job import durations, request_fields
 from waterclock.core.domain.job.request_fields import said, said_or
 from waterclock.core.domain.job.validate import Problems
 from waterclock.core.domain.schedule import exclusions, expression
@@ -32,7 +32,7 @@ _NEEDS: dict[ScheduleType, str] = {
 }
 _FIELDS = tuple(field for field in ScheduleFields.__struct_fields__ if field != "name")
 _UNSAID: dict[ScheduleType, Schedule] = {
-    "IMMEDIATE": defaults.SCHEDULE,
+    "IMMEDIATE": request_fields.SCHEDULE,
     "DEPENDENT": Schedule(schedule_type="DEPENDENT"),
 }
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)

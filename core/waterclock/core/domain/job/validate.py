@@ -1,7 +1,42 @@
-"""Gathers what is wrong with a definition, so that a user hears of all of it at once."""
+"""Gathers what is wrong with a definition, so that a user hears of all of it at once.
 
-from waterclock.core.domain.job.errors import InvalidDefinition, Kind
+A definition that cannot be accepted, with everything that is wrong with it.
+
+How much a definition may weigh.
+
+What no value in a definition may contain, however deep inside: it would not survive the log, the environment of a
+process or the database.
+"""
+
+from math import isfinite
+from typing import Any, Literal
+
+from msgspec import Struct
+
 from waterclock.proto.problem import FieldError
+
+Kind = Literal["malformed", "invalid", "too_large"]
+
+
+class InvalidDefinition(Exception):
+    """`malformed`: not a JSON object at all. `too_large`: over a limit on size. `invalid`: fields to correct."""
+
+    def __init__(self, errors: tuple[FieldError, ...], kind: Kind = "invalid") -> None:
+        super().__init__(
+            "; ".join(f"{error.field}: {error.reason}" if error.field else error.reason for error in errors)
+        )
+        self.errors = errors
+        self.kind = kind
+
+
+class DefinitionLimits(Struct, frozen=True, kw_only=True):
+    payload_bytes: int = 1 << 20
+    body_bytes: int = 2 << 20
+    """A whole definition: payload, metadata, nodes and all. The log must take it as one message."""
+    depth: int = 64
+
+
+DEFAULT_LIMITS = DefinitionLimits()
 
 
 class Problems:
@@ -33,3 +68,28 @@ class Problems:
         """Raises if there is anything to complain about."""
         if self._errors:
             raise InvalidDefinition(tuple(self._errors), self.kind)
+
+
+def check_value(value: Any, field: str, problems: Problems, depth: int) -> bool:
+    """Whether a JSON value is fit to be stored; what is not is added to the problems."""
+    reason = _flaw(value, depth)
+    if reason is not None:
+        problems.add(field, reason)
+    return reason is None
+
+
+def _flaw(value: Any, depth: int) -> str | None:
+    match value:
+        case str():
+            return "contains a NUL character" if "\0" in value else None
+        case float():
+            return None if isfinite(value) else "contains a number that is not finite"
+        case dict() | list() | tuple() if depth <= 0:
+            return "is nested too deeply"
+        case dict():
+            parts = (*value.keys(), *value.values())
+            return next((flaw for part in parts if (flaw := _flaw(part, depth - 1)) is not None), None)
+        case list() | tuple():
+            return next((flaw for part in value if (flaw := _flaw(part, depth - 1)) is not None), None)
+        case _:
+            return None

@@ -1,10 +1,9 @@
 """The nodes of a workflow."""
 
-from waterclock.core.domain.job.fan_out import fan_out_of
 from waterclock.core.domain.job.graph import check_nodes
 from waterclock.core.domain.job.policies import max_retries_of, retry_of, timeout_of
 from waterclock.core.domain.job.request_fields import said, said_or
-from waterclock.core.domain.job.task import ALONGSIDE, WHAT, task_of
+from waterclock.core.domain.job.task import ALONGSIDE, WHAT, fan_out_of, task_of
 from waterclock.core.domain.job.validate import Problems
 from waterclock.core.domain.workflow.references import check_references
 from waterclock.proto.commands import AnyRule, JobRequest, NodeRequest

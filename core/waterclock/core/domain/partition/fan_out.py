@@ -8,7 +8,7 @@ from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.part_specs import Definition, member, source_in
 from waterclock.core.domain.partition.parts import OUTPUT_LIMIT, Expansion, node_of
 from waterclock.core.domain.partition.state import Run
-from waterclock.core.domain.workflow.errors import Unusable
+from waterclock.core.domain.workflow.expression import Unusable
 from waterclock.core.domain.workflow.fan_out import Lines, tolerated
 from waterclock.proto.events import Instant, RunCancelled, RunClosed, RunEvent, RunProgressed
 from waterclock.proto.names import member_run

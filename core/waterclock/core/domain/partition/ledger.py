@@ -8,7 +8,7 @@ from waterclock.core.domain.partition.evolve import evolve
 from waterclock.core.domain.partition.part_specs import Definition, derive, total_of
 from waterclock.core.domain.partition.parts import node_of
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
-from waterclock.core.domain.workflow.errors import Unusable
+from waterclock.core.domain.workflow.expression import Unusable
 from waterclock.core.domain.workflow.shape import shape_of
 from waterclock.proto.events import (
     Instant,

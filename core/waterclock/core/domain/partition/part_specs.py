@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct
 
 from waterclock.core.domain.partition.parts import NodeEnd, Wave, node_of
 from waterclock.core.domain.partition.state import PartitionState, Run
-from waterclock.core.domain.workflow.errors import Unusable
+from waterclock.core.domain.workflow.expression import Unusable
 from waterclock.core.domain.workflow.fan_out import Counted, Lines, Listed, Source, source_of
 from waterclock.core.domain.workflow.node_specs import filled, node_spec, parameters_of, scope_of
 from waterclock.core.domain.workflow.references import expanded_node

@@ -9,8 +9,7 @@ from waterclock.core.domain.partition.ledger import Ledger
 from waterclock.core.domain.partition.part_specs import Definition, scope_in
 from waterclock.core.domain.partition.parts import Wave
 from waterclock.core.domain.partition.state import Run
-from waterclock.core.domain.workflow.errors import Unusable
-from waterclock.core.domain.workflow.expression import expression_of
+from waterclock.core.domain.workflow.expression import Unusable, expression_of
 from waterclock.core.domain.workflow.node_specs import filled, node_spec
 from waterclock.core.domain.workflow.shape import Frontier, Shape
 from waterclock.proto.events import (

@@ -7,8 +7,7 @@ from datetime import date
 
 from msgspec import Struct
 
-from waterclock.core.domain.schedule.bitset import highest, lowest
-from waterclock.core.domain.schedule.days import Days
+from waterclock.core.domain.schedule.days import Days, highest, lowest
 
 _DAY = 86_400
 _EPOCH = date(1970, 1, 1).toordinal()

@@ -4,6 +4,8 @@
 
 Values are JSON. There are paths, literals, comparisons, `in`, `and`, `or`, `not` and parentheses, and nothing that
 could loop, call or reach beyond the values it is given. A dash belongs to a name, as it may in a node's id.
+
+What goes wrong with a node before anything of it runs.
 """
 
 import re
@@ -14,7 +16,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from waterclock.core.domain.workflow.errors import Unusable
+
+class Unusable(Exception):
+    """A template, a condition or a list to expand cannot be used; the message says why."""
+
 
 ROOTS = ("nodes", "parameters", "scheduled_time", "epoch", "run_id", "item", "index")
 

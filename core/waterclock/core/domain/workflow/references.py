@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from waterclock.core.domain.workflow.errors import Unusable
-from waterclock.core.domain.workflow.expression import ROOTS, Path, expression_of
+from waterclock.core.domain.workflow.expression import ROOTS, Path, Unusable, expression_of
 from waterclock.core.domain.workflow.template import paths_in
 from waterclock.proto.spec import Argv, Artifact, FanOut, Handler, Http, Node, Shell
 

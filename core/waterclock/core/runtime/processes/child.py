@@ -1,4 +1,7 @@
-"""One process that is kept running: started, watched, started again when it ends, stopped when asked."""
+"""One process that is kept running: started, watched, started again when it ends, stopped when asked.
+
+How long to wait before a child that ended is started again.
+"""
 
 import asyncio
 import contextlib
@@ -9,9 +12,30 @@ from collections.abc import Callable
 
 from waterclock.core.runtime.embedded.server import ServerFailed
 from waterclock.core.runtime.lifecycle import WRONG_USAGE
-from waterclock.core.runtime.processes.backoff import Backoff
 from waterclock.core.runtime.processes.process import Process
 from waterclock.core.runtime.processes.program import Launched, Program
+
+FIRST = 0.1
+LONGEST = 5.0
+STABLE = 10.0
+
+
+class Backoff:
+    """Doubles with every early end; one that lived for a while is forgiven."""
+
+    def __init__(self, *, first: float = FIRST, longest: float = LONGEST, stable: float = STABLE) -> None:
+        self._first = first
+        self._longest = longest
+        self._stable = stable
+        self._next = first
+
+    def after(self, lived: float) -> float:
+        if lived >= self._stable:
+            self._next = self._first
+        wait = self._next
+        self._next = min(wait * 2, self._longest)
+        return wait
+
 
 _EARLY_ENDS = 3
 """So many ends before it was ever ready mean that it never will be."""
