@@ -50,6 +50,8 @@ class Method(Generic[Q, A]):
     rest: Rest | None = None
     streaming: bool = False
     """Answers come one after another until an empty one."""
+    command: str = ""
+    """The words on the command line that do this. Where no such command is written by hand, it is made from the row."""
 
     @property
     def subject(self) -> str:
@@ -63,6 +65,7 @@ JOBS_CREATE = Method(
     answers.JobAccepted,
     "submit",
     Rest("POST", "/v1/jobs", 201, location="/v1/jobs/{job_id}"),
+    command="submit",
 )
 JOBS_BATCH = Method(
     "jobs.batch",
@@ -71,6 +74,7 @@ JOBS_BATCH = Method(
     list[answers.BatchResult],
     "submit",
     Rest("POST", "/v1/jobs:batch", body="lines", answer="lines"),
+    command="batch",
 )
 JOBS_APPLY = Method(
     "jobs.apply",
@@ -79,12 +83,25 @@ JOBS_APPLY = Method(
     answers.Applied,
     "submit",
     Rest("POST", "/v1/jobs:apply"),
+    command="apply",
 )
 JOBS_LIST = Method(
-    "jobs.list", "List jobs", queries.JobsQuery, Page[answers.Job], "read", Rest("GET", "/v1/jobs")
+    "jobs.list",
+    "List jobs",
+    queries.JobsQuery,
+    Page[answers.Job],
+    "read",
+    Rest("GET", "/v1/jobs"),
+    command="jobs",
 )
 JOBS_GET = Method(
-    "jobs.get", "One job", queries.JobRef, answers.Job, "read", Rest("GET", "/v1/jobs/{job_id}")
+    "jobs.get",
+    "One job",
+    queries.JobRef,
+    answers.Job,
+    "read",
+    Rest("GET", "/v1/jobs/{job_id}"),
+    command="job",
 )
 JOBS_STATUS = Method(
     "jobs.status",
@@ -93,6 +110,7 @@ JOBS_STATUS = Method(
     answers.JobStatus,
     "read",
     Rest("GET", "/v1/jobs/{job_id}/status"),
+    command="job-status",
 )
 JOBS_UPDATE = Method(
     "jobs.update",
@@ -101,6 +119,7 @@ JOBS_UPDATE = Method(
     answers.Job,
     "submit",
     Rest("PATCH", "/v1/jobs/{job_id}", also=("PUT",)),
+    command="update",
 )
 JOBS_CANCEL = Method(
     "jobs.cancel",
@@ -109,9 +128,16 @@ JOBS_CANCEL = Method(
     answers.Job,
     "operate",
     Rest("DELETE", "/v1/jobs/{job_id}"),
+    command="cancel",
 )
 JOBS_PAUSE = Method(
-    "jobs.pause", "Pause", queries.PauseJob, answers.Job, "operate", Rest("POST", "/v1/jobs/{job_id}/pause")
+    "jobs.pause",
+    "Pause",
+    queries.PauseJob,
+    answers.Job,
+    "operate",
+    Rest("POST", "/v1/jobs/{job_id}/pause"),
+    command="pause",
 )
 JOBS_RESUME = Method(
     "jobs.resume",
@@ -120,6 +146,7 @@ JOBS_RESUME = Method(
     answers.Job,
     "operate",
     Rest("POST", "/v1/jobs/{job_id}/resume"),
+    command="resume",
 )
 JOBS_RUN_NOW = Method(
     "jobs.run_now",
@@ -128,6 +155,7 @@ JOBS_RUN_NOW = Method(
     answers.RunAccepted,
     "operate",
     Rest("POST", "/v1/jobs/{job_id}/runNow", 202, location="/v1/runs/{run_id}"),
+    command="run-now",
 )
 JOBS_NEXT = Method(
     "jobs.next",
@@ -136,6 +164,7 @@ JOBS_NEXT = Method(
     answers.Fires,
     "read",
     Rest("GET", "/v1/jobs/{job_id}/next"),
+    command="next",
 )
 SCHEDULES_PREVIEW = Method(
     "schedules.preview",
@@ -144,6 +173,7 @@ SCHEDULES_PREVIEW = Method(
     answers.Fires,
     "read",
     Rest("POST", "/v1/schedules/preview"),
+    command="next",
 )
 RUNS_LIST = Method(
     "runs.list",
@@ -152,9 +182,16 @@ RUNS_LIST = Method(
     Page[answers.Run],
     "read",
     Rest("GET", "/v1/jobs/{job_id}/runs", answer="array"),
+    command="runs",
 )
 RUNS_GET = Method(
-    "runs.get", "One run", queries.RunRef, answers.Run, "read", Rest("GET", "/v1/runs/{run_id}")
+    "runs.get",
+    "One run",
+    queries.RunRef,
+    answers.Run,
+    "read",
+    Rest("GET", "/v1/runs/{run_id}"),
+    command="run",
 )
 RUNS_LOG = Method(
     "runs.log",
@@ -164,6 +201,7 @@ RUNS_LOG = Method(
     "read",
     Rest("GET", "/v1/runs/{run_id}/log", answer="text"),
     streaming=True,
+    command="logs",
 )
 RUNS_CANCEL = Method(
     "runs.cancel",
@@ -172,6 +210,7 @@ RUNS_CANCEL = Method(
     answers.Run,
     "operate",
     Rest("POST", "/v1/runs/{run_id}/cancel"),
+    command="cancel-run",
 )
 RUNS_RETRY = Method(
     "runs.retry",
@@ -180,6 +219,7 @@ RUNS_RETRY = Method(
     answers.Run,
     "operate",
     Rest("POST", "/v1/runs/{run_id}/retry"),
+    command="retry",
 )
 DEAD_LETTERS_LIST = Method(
     "dead_letters.list",
@@ -188,6 +228,7 @@ DEAD_LETTERS_LIST = Method(
     Page[answers.DeadLetter],
     "read",
     Rest("GET", "/v1/dead-letters"),
+    command="dead",
 )
 DEAD_LETTERS_REDRIVE = Method(
     "dead_letters.redrive",
@@ -196,6 +237,7 @@ DEAD_LETTERS_REDRIVE = Method(
     answers.Redriven,
     "operate",
     Rest("POST", "/v1/dead-letters/redrive"),
+    command="redrive",
 )
 EVENTS_WATCH = Method(
     "events.watch",
@@ -205,6 +247,7 @@ EVENTS_WATCH = Method(
     "read",
     Rest("GET", "/v1/events", answer="events"),
     streaming=True,
+    command="submit",
 )
 RUNS_EVENTS = Method(
     "runs.events",
@@ -213,6 +256,7 @@ RUNS_EVENTS = Method(
     Page[answers.Change],
     "read",
     Rest("GET", "/v1/runs/{run_id}/events"),
+    command="events",
 )
 RUNS_WHY = Method(
     "runs.why",
@@ -221,6 +265,7 @@ RUNS_WHY = Method(
     answers.Why,
     "read",
     Rest("GET", "/v1/runs/{run_id}/why"),
+    command="why",
 )
 JOBS_WHY = Method(
     "jobs.why",
@@ -229,6 +274,7 @@ JOBS_WHY = Method(
     answers.Why,
     "read",
     Rest("GET", "/v1/jobs/{job_id}/why"),
+    command="why",
 )
 AUDIT_RUN = Method(
     "audit.run",
@@ -238,6 +284,7 @@ AUDIT_RUN = Method(
     "read",
     Rest("GET", "/v1/audit", answer="lines"),
     streaming=True,
+    command="audit",
 )
 JOBS_BACKFILL = Method(
     "jobs.backfill",
@@ -246,6 +293,7 @@ JOBS_BACKFILL = Method(
     answers.Backfill,
     "operate",
     Rest("POST", "/v1/jobs/{job_id}/backfill", 202, location="/v1/backfills/{backfill_id}"),
+    command="backfill",
 )
 JOBS_SKIP = Method(
     "jobs.skip",
@@ -254,6 +302,7 @@ JOBS_SKIP = Method(
     answers.Fire,
     "operate",
     Rest("POST", "/v1/jobs/{job_id}/skip"),
+    command="skip-next",
 )
 BACKFILLS_LIST = Method(
     "backfills.list",
@@ -262,6 +311,7 @@ BACKFILLS_LIST = Method(
     Page[answers.Backfill],
     "read",
     Rest("GET", "/v1/backfills"),
+    command="backfill",
 )
 BACKFILLS_GET = Method(
     "backfills.get",
@@ -270,6 +320,7 @@ BACKFILLS_GET = Method(
     answers.Backfill,
     "read",
     Rest("GET", "/v1/backfills/{backfill_id}"),
+    command="backfill",
 )
 BACKFILLS_PAUSE = Method(
     "backfills.pause",
@@ -278,6 +329,7 @@ BACKFILLS_PAUSE = Method(
     answers.Backfill,
     "operate",
     Rest("POST", "/v1/backfills/{backfill_id}/pause"),
+    command="backfill",
 )
 BACKFILLS_RESUME = Method(
     "backfills.resume",
@@ -286,6 +338,7 @@ BACKFILLS_RESUME = Method(
     answers.Backfill,
     "operate",
     Rest("POST", "/v1/backfills/{backfill_id}/resume"),
+    command="backfill",
 )
 BACKFILLS_CANCEL = Method(
     "backfills.cancel",
@@ -294,6 +347,7 @@ BACKFILLS_CANCEL = Method(
     answers.Backfill,
     "operate",
     Rest("POST", "/v1/backfills/{backfill_id}/cancel"),
+    command="backfill",
 )
 WORKFLOWS_CREATE = Method(
     "workflows.create",
@@ -302,6 +356,7 @@ WORKFLOWS_CREATE = Method(
     answers.WorkflowAccepted,
     "submit",
     Rest("POST", "/v1/workflows", 201, location="/v1/workflows/{workflow_id}"),
+    command="workflow create",
 )
 WORKFLOWS_LIST = Method(
     "workflows.list",
@@ -310,6 +365,7 @@ WORKFLOWS_LIST = Method(
     Page[answers.Workflow],
     "read",
     Rest("GET", "/v1/workflows"),
+    command="workflow list",
 )
 WORKFLOWS_GET = Method(
     "workflows.get",
@@ -318,6 +374,7 @@ WORKFLOWS_GET = Method(
     answers.Workflow,
     "read",
     Rest("GET", "/v1/workflows/{workflow_id}"),
+    command="workflow show",
 )
 WORKFLOWS_UPDATE = Method(
     "workflows.update",
@@ -326,6 +383,7 @@ WORKFLOWS_UPDATE = Method(
     answers.Workflow,
     "submit",
     Rest("PUT", "/v1/workflows/{workflow_id}", also=("PATCH",)),
+    command="workflow update",
 )
 WORKFLOWS_CANCEL = Method(
     "workflows.cancel",
@@ -334,6 +392,7 @@ WORKFLOWS_CANCEL = Method(
     answers.Workflow,
     "operate",
     Rest("DELETE", "/v1/workflows/{workflow_id}"),
+    command="workflow cancel",
 )
 WORKFLOWS_RUN_NOW = Method(
     "workflows.run_now",
@@ -347,6 +406,7 @@ WORKFLOWS_RUN_NOW = Method(
         202,
         location="/v1/workflow-runs/{workflow_run_id}",
     ),
+    command="workflow run",
 )
 WORKFLOWS_RUNS = Method(
     "workflows.runs",
@@ -355,6 +415,7 @@ WORKFLOWS_RUNS = Method(
     Page[answers.WorkflowRun],
     "read",
     Rest("GET", "/v1/workflows/{workflow_id}/runs", answer="array"),
+    command="workflow runs",
 )
 WORKFLOW_RUNS_GET = Method(
     "workflow_runs.get",
@@ -363,6 +424,7 @@ WORKFLOW_RUNS_GET = Method(
     answers.WorkflowRun,
     "read",
     Rest("GET", "/v1/workflow-runs/{workflow_run_id}"),
+    command="workflow show",
 )
 WORKFLOW_RUNS_RERUN = Method(
     "workflow_runs.rerun",
@@ -371,6 +433,7 @@ WORKFLOW_RUNS_RERUN = Method(
     answers.WorkflowRun,
     "operate",
     Rest("POST", "/v1/workflow-runs/{workflow_run_id}/rerun"),
+    command="workflow rerun",
 )
 WORKFLOW_RUNS_CANCEL = Method(
     "workflow_runs.cancel",
@@ -379,6 +442,7 @@ WORKFLOW_RUNS_CANCEL = Method(
     answers.WorkflowRun,
     "operate",
     Rest("POST", "/v1/workflow-runs/{workflow_run_id}/cancel"),
+    command="workflow cancel-run",
 )
 WORKFLOW_RUNS_MARK = Method(
     "workflow_runs.mark",
@@ -387,6 +451,7 @@ WORKFLOW_RUNS_MARK = Method(
     answers.WorkflowRun,
     "operate",
     Rest("POST", "/v1/workflow-runs/{workflow_run_id}/nodes/{node}/mark"),
+    command="workflow mark",
 )
 ARTIFACTS_CREATE = Method(
     "artifacts.create",
@@ -395,10 +460,18 @@ ARTIFACTS_CREATE = Method(
     answers.Artifact,
     "submit",
     Rest("POST", "/v1/artifacts", 201, body="bytes", location="/v1/artifacts/{artifact}"),
+    command="artifact push",
 )
-ARTIFACTS_PART = Method("artifacts.part", "Upload a part", queries.UploadPart, answers.Part, "submit")
+ARTIFACTS_PART = Method(
+    "artifacts.part", "Upload a part", queries.UploadPart, answers.Part, "submit", command="artifact push"
+)
 ARTIFACTS_COMMIT = Method(
-    "artifacts.commit", "Make an artifact of its parts", queries.UploadEnd, answers.Artifact, "submit"
+    "artifacts.commit",
+    "Make an artifact of its parts",
+    queries.UploadEnd,
+    answers.Artifact,
+    "submit",
+    command="artifact push",
 )
 ARTIFACTS_LIST = Method(
     "artifacts.list",
@@ -407,6 +480,7 @@ ARTIFACTS_LIST = Method(
     Page[answers.Artifact],
     "read",
     Rest("GET", "/v1/artifacts"),
+    command="artifact list",
 )
 ARTIFACTS_GET = Method(
     "artifacts.get",
@@ -415,6 +489,7 @@ ARTIFACTS_GET = Method(
     answers.Artifact,
     "read",
     Rest("GET", "/v1/artifacts/{digest}", answer="bytes", also=("HEAD",)),
+    command="artifact show",
 )
 EXECUTORS_LIST = Method(
     "executors.list",
@@ -423,6 +498,7 @@ EXECUTORS_LIST = Method(
     Page[answers.Executor],
     "read",
     Rest("GET", "/v1/executors"),
+    command="executors",
 )
 QUEUES_LIST = Method(
     "queues.list",
@@ -431,6 +507,7 @@ QUEUES_LIST = Method(
     Page[answers.Queue],
     "read",
     Rest("GET", "/v1/queues"),
+    command="queues",
 )
 PARTITIONS_LIST = Method(
     "partitions.list",
@@ -439,6 +516,7 @@ PARTITIONS_LIST = Method(
     Page[answers.Partition],
     "read",
     Rest("GET", "/v1/partitions"),
+    command="partitions",
 )
 SYSTEM_STATUS = Method(
     "system.status",
@@ -447,6 +525,7 @@ SYSTEM_STATUS = Method(
     answers.SystemStatus,
     "read",
     Rest("GET", "/v1/status"),
+    command="status",
 )
 TOKENS_CREATE = Method(
     "tokens.create",
@@ -455,9 +534,16 @@ TOKENS_CREATE = Method(
     answers.Token,
     "admin",
     Rest("POST", "/v1/tokens", 201),
+    command="token create",
 )
 TOKENS_LIST = Method(
-    "tokens.list", "Tokens", queries.Nothing, Page[answers.Token], "admin", Rest("GET", "/v1/tokens")
+    "tokens.list",
+    "Tokens",
+    queries.Nothing,
+    Page[answers.Token],
+    "admin",
+    Rest("GET", "/v1/tokens"),
+    command="token list",
 )
 TOKENS_REVOKE = Method(
     "tokens.revoke",
@@ -466,6 +552,7 @@ TOKENS_REVOKE = Method(
     answers.Token,
     "admin",
     Rest("DELETE", "/v1/tokens/{token_id}"),
+    command="token revoke",
 )
 NAMESPACES_LIST = Method(
     "namespaces.list",
@@ -474,6 +561,7 @@ NAMESPACES_LIST = Method(
     Page[answers.Namespace],
     "admin",
     Rest("GET", "/v1/namespaces"),
+    command="namespace list",
 )
 NAMESPACES_LIMIT = Method(
     "namespaces.limit",
@@ -482,8 +570,11 @@ NAMESPACES_LIMIT = Method(
     answers.Namespace,
     "admin",
     Rest("PUT", "/v1/namespaces/{namespace}"),
+    command="namespace limit",
 )
-IDS_FIND = Method("ids.find", "What a shortened id stands for", queries.IdQuery, answers.Ids, "read")
+IDS_FIND = Method(
+    "ids.find", "What a shortened id stands for", queries.IdQuery, answers.Ids, "read", command="job"
+)
 
 METHODS: tuple[Method[Any, Any], ...] = tuple(
     row for row in list(globals().values()) if isinstance(row, Method)
