@@ -8,8 +8,7 @@ import msgspec
 from litestar import Request
 from msgspec import Struct, structs
 
-from waterclock.api import decoding
-from waterclock.api import decoding as bodies
+from waterclock.api import decoding, request_bodies
 from waterclock.api.errors import Invalid, VersionMismatch
 from waterclock.proto.methods import Method, Rest
 
@@ -24,7 +23,7 @@ async def read(http: AnyRequest, method: Method[Q, Any], rest: Rest) -> Q:
     if rest.body == "lines":
         request = decoding.convert({"jobs": _lines(await http.body())}, method.request, text=False)
     elif http.method in _WITH_BODY and not http.path_params:
-        request = bodies.read(await http.body(), method.request)
+        request = request_bodies.read(await http.body(), method.request)
     elif http.method in _WITH_BODY:
         request = _merged(method.request, http.path_params, await http.body())
     else:
@@ -38,7 +37,7 @@ def _merged(kind: type[Q], path: dict[str, str], body: bytes) -> Q:
     for name, value in path.items():
         if fields.get(name, value) != value:
             raise Invalid.field(name, f"the path says {value}")
-    return bodies.read({**fields, **path}, kind)
+    return request_bodies.read({**fields, **path}, kind)
 
 
 def _query_fields(kind: type[Struct], items: Iterable[tuple[str, str]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from nats.errors import Error as NatsError
 from nats.micro import add_service
 from nats.micro.request import Request
 
-from waterclock.api import decoding
+from waterclock.api import request_bodies
 from waterclock.api.application import Application
 from waterclock.api.dispatch import answer, answers
 from waterclock.api.errors import Refused
@@ -111,7 +111,7 @@ class _Endpoint:
     async def _answer(self, request: Request) -> None:
         headers = request.headers or {}
         caller = self._app.gate.admit_over_nats(self.method, headers.get("Authorization"))
-        asked = decoding.read(request.data, self.method.request)
+        asked = request_bodies.read(request.data, self.method.request)
         if not self.method.streaming:
             await request.respond(_encode(await answer(self._app, self.method, asked, caller)))
             return
