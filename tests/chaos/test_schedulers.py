@@ -14,6 +14,7 @@ import pytest
 from servers.server import Server
 from waterclock.core.domain.explain.audit_report import AuditReport
 from waterclock.core.domain.explain.auditor import Auditor
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.frames import FrameWriter
 from waterclock.core.jetstream.publisher import Expect, Publisher
@@ -31,7 +32,6 @@ pytestmark = pytest.mark.timeout(300)
 PARTITIONS = 16
 JOBS = 200
 SECONDS = 60.0 if os.environ.get("WATERCLOCK_CHAOS") == "long" else 16.0
-SECOND = 1_000_000
 LATEST = 4 * SECOND
 
 

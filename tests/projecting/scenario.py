@@ -4,9 +4,9 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from projecting.story import EVERY_MINUTE, MINUTE, SECOND, T0, spec
+from projecting.story import EVERY_MINUTE, T0, spec
 from waterclock.core.domain.ids import run_id
-from waterclock.core.domain.instants import datetime_of
+from waterclock.core.domain.instants import MINUTE, SECOND, datetime_of
 from waterclock.proto.events import (
     JobCancelled,
     JobCreated,

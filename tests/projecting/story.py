@@ -3,6 +3,7 @@
 from typing import Any
 
 from waterclock.core.domain.ids import run_id
+from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import (
     JobCreated,
     RunFailed,
@@ -14,9 +15,6 @@ from waterclock.proto.events import (
 )
 from waterclock.proto.spec import Handler, JobSpec, Schedule, Shell
 
-SECOND = 1_000_000
-MINUTE = 60 * SECOND
-DAY = 86_400 * SECOND
 T0 = 1_794_816_000 * SECOND
 """2026-11-16T08:00:00Z"""
 

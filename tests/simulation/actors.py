@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from simulation import waves
 from simulation.world import Work, World
 from waterclock.core.domain import ids
-from waterclock.core.domain.instants import datetime_of
+from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.domain.job.aggregate import (
     CancelJob,
     CreateJob,
@@ -39,7 +39,6 @@ from waterclock.proto.events import (
 from waterclock.proto.spec import CatchUp, JobSpec, Schedule, ScheduleType
 from waterclock.proto.work import ClaimRequest
 
-SECOND = 1_000_000
 _CRONS = ("* * * * *", "*/5 * * * * *", "*/5 * * * *", "0 * * * *", "30 2 * * *", "0,30 0 * * * *")
 _OVERLAPS = ("allow", "skip", "queue_one", "queue_all", "cancel_previous", "terminate_previous")
 

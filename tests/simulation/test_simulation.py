@@ -8,12 +8,13 @@ import random
 
 import pytest
 
-from simulation.actors import SECOND, Executors, User
+from simulation.actors import Executors, User
 from simulation.dependencies import judge_dependencies
 from simulation.waves import FILE, LINES, judge_waves
 from simulation.world import World
 from waterclock.core.domain.explain.audit_report import AuditReport
 from waterclock.core.domain.explain.auditor import Auditor
+from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import RunCancelRequested
 
 SEEDS = 2000

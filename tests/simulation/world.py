@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.decisions import Pass
 from waterclock.core.domain.partition.divergence import Diverged
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.core.domain.partition.timing_index import HORIZON, MINUTE, IndexEntry, decode_entry
+from waterclock.core.domain.partition.timing_index import HORIZON, IndexEntry, decode_entry
 from waterclock.proto.events import Frame, JobCreated, JobEvent, RunEvent, RunQueued
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import ClaimRequest, StopRequest

@@ -7,9 +7,10 @@ from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.schedule.fires import compile
 from waterclock.core.jetstream.definitions import Definition
 from waterclock.proto import answers
-from waterclock.proto.answers import JobState, RetryPolicy, Run
+from waterclock.proto.answers import RetryPolicy, Run
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import JobSpec, Retry
+from waterclock.proto.verdicts import JobState
 
 
 def job_from_log(definition: Definition, now: Instant, row: JobRow | None) -> answers.Job:

@@ -4,17 +4,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from msgspec import Struct
-
 from waterclock.executor.attempt.record import Attempt
+from waterclock.proto.heartbeats import Progress
 
 _LONGEST_NOTE = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Progress(Struct, frozen=True, kw_only=True):
-    done: float
-    note: str = ""
 
 
 Word = bytes | Progress

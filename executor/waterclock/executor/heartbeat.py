@@ -7,41 +7,20 @@ import socket
 from collections.abc import Callable
 
 import msgspec
-from msgspec import Struct
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.attempt.in_hand import InHand
-from waterclock.executor.context import Progress
 from waterclock.proto import names
-from waterclock.proto.events import Instant
+from waterclock.proto.heartbeats import ExecutorHeartbeat
+from waterclock.proto.verdicts import InstanceState
 
 _log = logging.getLogger(__name__)
 
 _BEAT_SECONDS = 1.0
 _TTL_SECONDS = 4.0
 _LISTED = 500
-
-
-class ExecutorHeartbeat(Struct, frozen=True, kw_only=True):
-    instance: str
-    host: str
-    pid: int
-    tier: str
-    queues: list[str]
-    handlers: list[str]
-    slots: int
-    used: int
-    running: list[str]
-    """Run ids; the first few hundred."""
-    more: bool
-    """It runs more than it lists."""
-    progress: dict[str, Progress]
-    """Of the runs listed that have said how far they are."""
-    state: str
-    started_at: Instant
-    at: Instant
 
 
 class Membership:
@@ -66,17 +45,10 @@ class Membership:
             tier=tier,
             queues=queues,
             handlers=handlers,
-            slots=0,
-            used=0,
-            running=[],
-            more=False,
-            progress={},
-            state="running",
             started_at=now_us(),
-            at=0,
         )
         self._slots = slots
-        self.state = "running"
+        self.state: InstanceState = "running"
 
     async def beat_for_ever(self) -> None:
         while True:

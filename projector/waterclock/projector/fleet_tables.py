@@ -14,23 +14,10 @@ from waterclock.core.jetstream.stream_reader import next_message
 from waterclock.projector.sql.statements import statement
 from waterclock.proto import names
 from waterclock.proto.events import Instant
+from waterclock.proto.heartbeats import ExecutorHeartbeat
 
 _OLDEST_ASKED = 50
 """Queues whose oldest message is looked up in a round; the deepest ones."""
-
-
-class Heartbeat(Struct, kw_only=True):
-    """What an executor says of itself, as far as there is a column for it."""
-
-    state: str = "running"
-    host: str | None = None
-    pid: int | None = None
-    queues: list[str] = []
-    tier: str = names.TIERS[-1]
-    handlers: list[str] = []
-    slots: int | None = None
-    used: int | None = None
-    started_at: Instant | None = None
 
 
 class Depth(Struct, frozen=True, kw_only=True):
@@ -96,21 +83,21 @@ class Census:
 def executor_row(entry: Entry, now: Instant) -> tuple[Any, ...]:
     try:
         said: Any = msgspec.json.decode(entry.value)
-        beat = msgspec.convert(said, Heartbeat)
+        beat = msgspec.convert(said, ExecutorHeartbeat)
     except msgspec.MsgspecError:
-        said, beat = {}, Heartbeat()
+        said, beat = {}, ExecutorHeartbeat()
     heaviest = names.TIERS.index(beat.tier) if beat.tier in names.TIERS else len(names.TIERS) - 1
     return (
         entry.key.rpartition(".")[2],
         "ACTIVE" if beat.state == "running" else "DRAINING",
-        beat.host,
-        beat.pid,
+        beat.host or None,
+        beat.pid or None,
         beat.queues,
         list(names.TIERS[: heaviest + 1]),
         beat.handlers,
         beat.slots,
         beat.used,
-        beat.started_at,
+        beat.started_at or None,
         now,
         json_value(said),
     )

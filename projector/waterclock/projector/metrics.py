@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.metrics import Quiet, Spread, gauge
 from waterclock.projector.write.store import Move
-
-_SECOND = 1_000_000
 
 
 class Tally(Quiet):
@@ -40,13 +39,13 @@ class Tally(Quiet):
         yield GaugeMetricFamily(
             "waterclock_projection_batch_timestamp_seconds",
             "When the last batch was written.",
-            value=self._at / _SECOND,
+            value=self._at / SECOND,
         )
         yield gauge(
             "waterclock_projection_lag_seconds",
             "From when the last message of a batch was stored to when it was in the tables.",
             "stream",
-            {stream: lag / _SECOND for stream, lag in self._lag.items()},
+            {stream: lag / SECOND for stream, lag in self._lag.items()},
         )
 
 

@@ -8,12 +8,11 @@ import logging
 import asyncpg
 from msgspec import Struct
 
-from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.instants import DAY
 from waterclock.projector.sql.statements import statement
 from waterclock.projector.write.weeks import Weeks
 from waterclock.proto.events import Instant
 
-_DAY = 86_400 * SECOND
 _log = logging.getLogger(__name__)
 
 
@@ -31,7 +30,7 @@ class Retention:
 
     async def forget(self, now: Instant) -> Forgotten:
         """One pass."""
-        oldest = now - int(self._days * _DAY)
+        oldest = now - int(self._days * DAY)
         database = self._database
         weeks = await self._weeks.drop_before(oldest)
         await self._weeks.ensure_ahead(now)

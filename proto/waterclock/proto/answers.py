@@ -21,21 +21,7 @@ from waterclock.proto.spec import (
     Task,
     Tier,
 )
-
-JobState = Literal["SCHEDULED", "PAUSED", "CANCELLED", "COMPLETED"]
-RunState = Literal[
-    "WAITING",
-    "QUEUED",
-    "RUNNING",
-    "RETRYING",
-    "SUCCESS",
-    "FAILED",
-    "TIMED_OUT",
-    "CANCELLED",
-    "SKIPPED",
-    "MISSED",
-]
-ENDED: frozenset[RunState] = frozenset(("SUCCESS", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "MISSED"))
+from waterclock.proto.verdicts import JobState, RunStatus
 
 T = TypeVar("T")
 
@@ -99,7 +85,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     run_id: str
     job_id: str
-    status: RunState
+    status: RunStatus
     workflow_run_id: str | None = None
     epoch: int | None = None
     reason: str | None = None
@@ -196,7 +182,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
 
     run_id: str
     job_id: str
-    status: RunState
+    status: RunStatus
     reason: str | None
     error_message: str | None
     attempt_number: int
@@ -260,7 +246,7 @@ class Change(Struct, frozen=True, kw_only=True):
     at: datetime
     job_id: str = ""
     run_id: str | None = None
-    status: RunState | JobState | None = None
+    status: RunStatus | JobState | None = None
     attempt_number: int | None = None
     reason: str | None = None
     executor_id: str | None = None
@@ -329,7 +315,7 @@ class NodeRun(Struct, frozen=True, kw_only=True):
     """A node in one wave."""
 
     id: str
-    status: RunState
+    status: RunStatus
     run_id: str | None
     attempt_number: int
     output: Any
@@ -345,7 +331,7 @@ class WorkflowRun(Struct, frozen=True, kw_only=True):
     workflow_run_id: str
     workflow_id: str
     epoch: int | None
-    status: RunState
+    status: RunStatus
     reason: str | None
     scheduled_time: datetime | None
     start_time: datetime | None

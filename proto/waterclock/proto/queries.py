@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, field
 
-from waterclock.proto.answers import JobState, RunState
 from waterclock.proto.commands import JobRequest
+from waterclock.proto.verdicts import JobState, RunStatus
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Key = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -96,7 +96,7 @@ class JobsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class RunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_id: str
-    status: RunState | None = None
+    status: RunStatus | None = None
     after: datetime | None = None
     """Runs scheduled at or after this instant."""
     before: datetime | None = None
@@ -294,7 +294,7 @@ class RunWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 class WorkflowRunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workflow_id: str
-    status: RunState | None = None
+    status: RunStatus | None = None
     limit: Limit = 50
     cursor: str | None = None
 

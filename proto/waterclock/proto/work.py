@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from waterclock.proto.events import Instant, Trigger
 from waterclock.proto.spec import JobSpec
+from waterclock.proto.verdicts import ClaimVerdict
 
 
 class WorkItem(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -38,8 +39,7 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
 
 
 class ClaimReply(Struct, frozen=True, kw_only=True):
-    verdict: str
-    """`run`, `drop` (already ended, or another attempt is current) or `wait` (another executor still has it)."""
+    verdict: ClaimVerdict
     crash_count: int = 0
 
 

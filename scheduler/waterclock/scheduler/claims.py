@@ -12,6 +12,7 @@ from nats.aio.msg import Msg
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.proto import names
 from waterclock.proto.codec import encode
+from waterclock.proto.heartbeats import ExecutorHeartbeat
 from waterclock.proto.work import ClaimReply, ClaimRequest
 from waterclock.scheduler.ports import Ports
 
@@ -22,14 +23,6 @@ _decode = msgspec.json.Decoder(ClaimRequest).decode
 class Decided(Struct, frozen=True):
     message: Msg
     reply: ClaimReply
-
-
-class ExecutorHeartbeat(Struct, frozen=True):
-    """The part of an executor's membership entry that a claim needs."""
-
-    running: list[str] = []
-    more: bool = False
-    """It runs more than it lists."""
 
 
 class Claims:

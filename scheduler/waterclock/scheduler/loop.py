@@ -10,9 +10,10 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.divergence import Diverged
 from waterclock.core.domain.partition.owner import Owner
-from waterclock.core.domain.partition.timing_index import HORIZON, MINUTE
+from waterclock.core.domain.partition.timing_index import HORIZON
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.lease import Lease
 from waterclock.core.jetstream.pull import Delivery, Pull

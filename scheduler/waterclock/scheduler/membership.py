@@ -9,6 +9,7 @@ import msgspec
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.proto import names
 from waterclock.proto.heartbeats import PartitionStatus, SchedulerHeartbeat
+from waterclock.proto.verdicts import InstanceState
 
 TTL = 2.0
 BEAT = 0.5
@@ -21,7 +22,7 @@ class Membership:
         self._started_at = time.time_ns() // 1000
         self._key = names.member_key("scheduler", instance)
 
-    async def beat(self, state: str, partitions: list[PartitionStatus]) -> None:
+    async def beat(self, state: InstanceState, partitions: list[PartitionStatus]) -> None:
         heartbeat = SchedulerHeartbeat(
             instance=self._instance,
             host=socket.gethostname(),

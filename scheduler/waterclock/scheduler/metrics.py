@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.metrics import Quiet, Spread, counter, gauge
 from waterclock.proto.events import RunEvent, RunQueued
 from waterclock.proto.heartbeats import PartitionStatus
-
-_SECOND = 1_000_000
 
 Statuses = Callable[[], Sequence[PartitionStatus | None]]
 
@@ -34,7 +33,7 @@ class Tally(Quiet):
         self._decisions.update(map(type, events))
         first = next((event for event in events if type(event) is RunQueued), None)
         if first is not None:
-            self._lag.add(max(0, first.at - first.due) / _SECOND)
+            self._lag.add(max(0, first.at - first.due) / SECOND)
 
     def passed(self, seconds: float) -> None:
         self._passes.add(seconds)

@@ -8,6 +8,7 @@ from waterclock.core.domain.partition.rendezvous import assigned
 from waterclock.core.jetstream.errors import Conflict, LogError, LogUnavailable
 from waterclock.core.jetstream.lease import Lease
 from waterclock.proto import names
+from waterclock.proto.verdicts import InstanceState
 from waterclock.scheduler.fenced_log import LeaseLost
 from waterclock.scheduler.loop import Partition
 from waterclock.scheduler.membership import BEAT, Membership
@@ -27,7 +28,7 @@ class Ownership:
         self._membership = Membership(ports.control, ports.instance)
         self._owned: dict[int, Partition] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._state = "running"
+        self._state: InstanceState = "running"
         self._hint = asyncio.Event()
 
     @property

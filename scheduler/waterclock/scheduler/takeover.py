@@ -4,9 +4,10 @@ import asyncio
 
 from msgspec import Struct
 
+from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState, Run
-from waterclock.core.domain.partition.timing_index import HORIZON, MINUTE
+from waterclock.core.domain.partition.timing_index import HORIZON
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.stream_reader import last_message, stream_state
 from waterclock.proto import names

@@ -1,6 +1,7 @@
 """The timing index in its KV bucket: read minute by minute, written in batches, purged behind the cursor."""
 
-from waterclock.core.domain.partition.timing_index import MINUTE, IndexEntry, decode_entry
+from waterclock.core.domain.instants import MINUTE
+from waterclock.core.domain.partition.timing_index import IndexEntry, decode_entry
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.proto import names
 from waterclock.proto.events import Instant

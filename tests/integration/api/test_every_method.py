@@ -12,8 +12,9 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from waterclock.proto.answers import ENDED, Change
+from waterclock.proto.answers import Change
 from waterclock.proto.methods import METHODS, Method
+from waterclock.proto.verdicts import TERMINAL
 
 from .conftest import TOKEN, Served
 from .test_running import finished, state_of
@@ -48,7 +49,7 @@ class World:
         nodes = [{"id": "a", "command": "false" if ended else "sleep 30"}]
         made = await self.house.client.workflows.create(name="walked", nodes=nodes)
         wave = (await self.house.client.workflows.run_now(made.workflow_id)).workflow_run_id
-        await state_of(self.house, wave, *(ENDED if ended else ("RUNNING",)))
+        await state_of(self.house, wave, *(TERMINAL if ended else ("RUNNING",)))
         return wave
 
     async def backfill(self) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from waterclock.api.errors import Conflict
-from waterclock.proto.answers import ENDED, Run
+from waterclock.proto.answers import Run
+from waterclock.proto.verdicts import TERMINAL
 
 from .conftest import Served
 
@@ -113,7 +114,7 @@ async def test_a_running_run_is_stopped(house: Served) -> None:
     await state_of(house, run_id, "RUNNING")
     asked = await house.http.post(f"/v1/runs/{run_id}/cancel", json={"note": "enough"})
     assert asked.status_code == 200
-    run = await state_of(house, run_id, *ENDED)
+    run = await state_of(house, run_id, *TERMINAL)
     assert run.status == "CANCELLED"
     again = await house.http.post(f"/v1/runs/{run_id}/cancel")
     assert (again.status_code, again.json()["status"]) == (200, "CANCELLED")
@@ -124,7 +125,7 @@ async def test_deleting_a_job_stops_what_it_runs(house: Served) -> None:
     run_id = await _first_run(house, created.job_id)
     await state_of(house, run_id, "RUNNING")
     assert (await house.http.delete(f"/v1/jobs/{created.job_id}")).status_code == 200
-    assert (await state_of(house, run_id, *ENDED)).status == "CANCELLED"
+    assert (await state_of(house, run_id, *TERMINAL)).status == "CANCELLED"
 
 
 async def test_a_dead_letter_is_listed_and_tried_again(house: Served) -> None:
@@ -153,7 +154,7 @@ async def test_dead_letters_are_redriven_by_a_filter(house: Served) -> None:
     )
     runs = [(await house.client.jobs.run_now(created.job_id)).run_id for _ in range(3)]
     for run_id in runs:
-        await state_of(house, run_id, *ENDED)
+        await state_of(house, run_id, *TERMINAL)
     failed = [run.run_id for run in (await house.client.runs.list(created.job_id, status="FAILED")).items]
     assert failed
     redriven = await house.client.dead_letters.redrive(job_id=created.job_id, q="particular")
@@ -176,7 +177,7 @@ async def test_runs_are_paged_newest_first_while_new_ones_come(house: Served) ->
     async def fire(count: int) -> list[str]:
         runs = [(await house.client.jobs.run_now(created.job_id)).run_id for _ in range(count)]
         for run_id in runs:
-            await state_of(house, run_id, *ENDED)
+            await state_of(house, run_id, *TERMINAL)
         return runs
 
     before = await fire(7)

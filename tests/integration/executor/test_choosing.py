@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from waterclock.core.domain.instants import HOUR
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor import Context, Worker
 from waterclock.proto.events import RunSucceeded
@@ -12,8 +13,6 @@ from waterclock.proto.spec import Argv, Handler, Shell
 from waterclock.proto.work import WorkItem
 from workshop.owner import Owner
 from workshop.shop import open_shop
-
-HOUR = 3_600_000_000
 
 
 def one_slot(settings: Settings, **changes: Any) -> Settings:

@@ -9,6 +9,7 @@ import msgspec
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.events import Outcome, OutcomeRejected, RunReturned, RunStarted, RunSucceeded
 from waterclock.proto.spec import Argv, Handler, Shell
+from waterclock.proto.verdicts import ClaimVerdict
 from waterclock.proto.work import ClaimReply, ClaimRequest
 from workshop.owner import Owner, eventually
 from workshop.separate import alive, separate
@@ -39,7 +40,7 @@ async def test_a_killed_executor_takes_its_processes_with_it_and_another_reruns_
 
 
 async def test_a_redelivery_is_run_only_if_the_owner_says_so(owner: Owner, settings: Settings) -> None:
-    verdicts = ["wait", "drop"]
+    verdicts: list[ClaimVerdict] = ["wait", "drop"]
 
     def answer(_: ClaimRequest) -> ClaimReply:
         return ClaimReply(verdict=verdicts[min(len(owner.claims) - 1, 1)])

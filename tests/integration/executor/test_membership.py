@@ -9,10 +9,9 @@ import msgspec
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor import Context, Worker
-from waterclock.executor.context import Progress
-from waterclock.executor.heartbeat import ExecutorHeartbeat
 from waterclock.proto import names
 from waterclock.proto.events import RunSucceeded
+from waterclock.proto.heartbeats import ExecutorHeartbeat, Progress
 from waterclock.proto.spec import Handler
 from workshop.owner import Owner, eventually
 from workshop.shop import open_shop

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import msgspec
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.events import Instant, RunsMissed, RunStarted, RunSucceeded
 from waterclock.proto.spec import Shell
 from waterclock.proto.work import WorkItem
 from workshop.owner import Owner
 from workshop.shop import open_shop
-
-_SECOND = 1_000_000
 
 
 def _was_told(owner: Owner, item: WorkItem) -> bool:
@@ -22,7 +21,7 @@ def _was_told(owner: Owner, item: WorkItem) -> bool:
 async def test_it_is_missed_when_it_is_taken_and_the_slot_goes_to_the_next(
     owner: Owner, settings: Settings, tmp_path: Path
 ) -> None:
-    long_ago: Instant = owner.item(Shell(command="")).due - 60 * _SECOND
+    long_ago: Instant = owner.item(Shell(command="")).due - 60 * SECOND
     stale = [
         owner.item(
             Shell(command=f"touch {tmp_path}/ran"),

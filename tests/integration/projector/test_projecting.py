@@ -4,7 +4,8 @@ import asyncpg
 
 from projecting.log import PARTITIONS, Log
 from projecting.service import caught_up, projecting
-from projecting.story import EVERY_MINUTE, MINUTE, T0, created, failed, queued, succeeded
+from projecting.story import EVERY_MINUTE, T0, created, failed, queued, succeeded
+from waterclock.core.domain.instants import MINUTE
 from waterclock.proto.codec import encode
 from waterclock.proto.names import partition_of, runs_subject
 

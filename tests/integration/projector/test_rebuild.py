@@ -8,8 +8,9 @@ import pytest
 from projecting.log import Log
 from projecting.scenario import Scenario
 from projecting.service import caught_up, projecting, settings
-from projecting.story import MINUTE, T0, created, outcome, queued, succeeded
+from projecting.story import T0, created, outcome, queued, succeeded
 from projecting.tables import contents
+from waterclock.core.domain.instants import MINUTE
 from waterclock.projector.rebuild.rebuild import (
     RebuildProgress,
     RebuildRefused,

@@ -7,7 +7,8 @@ import pytest
 
 from projecting.log import Log
 from projecting.service import caught_up, projecting
-from projecting.story import DAY, EVERY_MINUTE, MINUTE, T0, created, failed, queued, succeeded
+from projecting.story import EVERY_MINUTE, T0, created, failed, queued, succeeded
+from waterclock.core.domain.instants import DAY, MINUTE
 from waterclock.core.runtime.clock import now_us
 from waterclock.projector.retention import Retention
 from waterclock.projector.write.database import connect

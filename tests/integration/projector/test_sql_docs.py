@@ -9,18 +9,8 @@ import pytest
 
 from projecting.log import Log
 from projecting.service import caught_up, eventually, projecting
-from projecting.story import (
-    DAY,
-    EVERY_MINUTE,
-    MINUTE,
-    SECOND,
-    created,
-    failed,
-    outcome,
-    queued,
-    started,
-    succeeded,
-)
+from projecting.story import EVERY_MINUTE, created, failed, outcome, queued, started, succeeded
+from waterclock.core.domain.instants import DAY, MINUTE, SECOND
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import ensure_work_consumers

@@ -9,6 +9,7 @@ import pytest
 from waterclock.core.domain import ids
 from waterclock.core.domain.explain.audit_report import AuditReport
 from waterclock.core.domain.explain.auditor import Auditor
+from waterclock.core.domain.instants import MINUTE, SECOND
 from waterclock.proto.events import (
     JobCreated,
     JobEvent,
@@ -28,8 +29,6 @@ from waterclock.proto.events import (
 )
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 
-SECOND = 1_000_000
-MINUTE = 60 * SECOND
 NOON = 1_790_000_040_000_000
 """A whole minute."""
 Log = list[RunEvent]

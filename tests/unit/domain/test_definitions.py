@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.job.edit import describe, fields_of
 from waterclock.core.domain.job.naming import snake_case
 from waterclock.core.domain.job.parse import (
@@ -43,7 +44,6 @@ from waterclock.proto.spec import (
 NOW = 1_794_816_000_000_000
 """2026-11-16T08:00:00Z"""
 DIGEST = "sha256:" + "a" * 64
-SECOND = 1_000_000
 
 
 def made(**fields: Any) -> JobSpec:

@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.job.durations import InvalidDuration, parse, read
-
-SECOND = 1_000_000
 
 
 @pytest.mark.parametrize(

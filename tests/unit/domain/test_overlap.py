@@ -4,8 +4,8 @@ import pytest
 
 from waterclock.core.domain.partition.overlap import QUEUE_LIMIT, decide_overlap
 from waterclock.core.domain.partition.state import Run, Waits
-from waterclock.core.domain.run.states import RunStatus
 from waterclock.proto.spec import Overlap
+from waterclock.proto.verdicts import RunStatus
 
 
 def run(number: int, status: RunStatus = "RUNNING", waits: Waits = "") -> Run:

@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.core.domain.bounded_map import Remembered
+from waterclock.core.domain.instants import HOUR
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.proto.events import Cursor, Frame, JobCreated, RunFailed, RunQueued, RunSucceeded
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 
 NOW = 1_800_000_000_000_000
-HOUR = 3_600_000_000
 
 
 @given(st.lists(st.integers(0, 20), max_size=200), st.integers(1, 8))

@@ -8,6 +8,7 @@ import pytest
 from waterclock.core.domain.run import states
 from waterclock.core.domain.run.states import picture
 from waterclock.proto import events
+from waterclock.proto.verdicts import ACTIVE, TERMINAL, RunStatus
 
 ROOT = Path(__file__).parents[3]
 KINDS = [kind for kind in events.RunEvent.__args__ if kind not in states.EVIDENCE]
@@ -15,20 +16,18 @@ KINDS = [kind for kind in events.RunEvent.__args__ if kind not in states.EVIDENC
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    list(itertools.product([None, *sorted(states.ACTIVE), *sorted(states.TERMINAL)], KINDS)),
+    list(itertools.product([None, *sorted(ACTIVE), *sorted(TERMINAL)], KINDS)),
 )
-def test_every_step_leads_to_a_state_of_the_table_or_nowhere(
-    status: states.RunStatus | None, kind: type
-) -> None:
+def test_every_step_leads_to_a_state_of_the_table_or_nowhere(status: RunStatus | None, kind: type) -> None:
     target = states.TRANSITIONS[status].get(kind)
     reached = target if isinstance(target, tuple) else (target,)
-    assert set(reached) <= {None, *states.ACTIVE, *states.TERMINAL}
-    if status in states.TERMINAL:
+    assert set(reached) <= {None, *ACTIVE, *TERMINAL}
+    if status in TERMINAL:
         assert set(reached) <= {None, "WAITING"}, "an ended run changes only by being redriven"
 
 
 def test_every_state_can_be_reached_and_every_active_one_can_end() -> None:
-    reached: set[states.RunStatus | None] = {None}
+    reached: set[RunStatus | None] = {None}
     while True:
         more = {
             target
@@ -39,14 +38,14 @@ def test_every_state_can_be_reached_and_every_active_one_can_end() -> None:
         if more <= reached:
             break
         reached |= more
-    assert reached == {None, *states.ACTIVE, *states.TERMINAL}
-    for status in states.ACTIVE:
+    assert reached == {None, *ACTIVE, *TERMINAL}
+    for status in ACTIVE:
         ends = {
             t
             for step in states.TRANSITIONS[status].values()
             for t in (step if isinstance(step, tuple) else (step,))
         }
-        assert ends & states.TERMINAL
+        assert ends & TERMINAL
 
 
 def test_evidence_changes_nothing() -> None:

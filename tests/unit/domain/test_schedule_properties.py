@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unit.domain.wall_oracle import SECOND, Fields, expected, seconds, wall
+from unit.domain.wall_oracle import Fields, expected, seconds, wall
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.schedule.fires import Fires, InvalidSchedule, compile
 from waterclock.proto.spec import DstGap, DstOverlap, Schedule
 

@@ -8,6 +8,7 @@ from waterclock.core.domain import ids
 from waterclock.core.domain.explain.auditor import Auditor
 from waterclock.core.domain.explain.explanation import Recorded
 from waterclock.core.domain.explain.why_run import of_run
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.run.deadlines import missed_in_queue
 from waterclock.projector.alerts.alert import State
 from waterclock.projector.alerts.rules import Judge, Thresholds
@@ -15,7 +16,6 @@ from waterclock.proto.events import JobCreated, RunEvent, RunQueued, RunsMissed
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 from waterclock.proto.work import WorkItem
 
-SECOND = 1_000_000
 NOON = 1_790_000_040_000_000
 RUN = ids.run_id("nightly", NOON)
 SPEC = JobSpec(

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-SECOND = 1_000_000
-
 
 @dataclass(frozen=True)
 class Fields:

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from waterclock.core.domain.instants import MINUTE
 from waterclock.executor.intake.priority import choose, effective_priority
-
-MINUTE = 60_000_000
 
 
 class Waiting(Struct, frozen=True):

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.consumers import Delivery
 from waterclock.executor.attempt.in_hand import InHand, Running
 from waterclock.executor.attempt.progress import ProgressReports
-from waterclock.executor.context import Progress
 from waterclock.proto.events import RunReported
+from waterclock.proto.heartbeats import Progress
 from workshop.builders import NOON, attempt
 
-SECOND = 1_000_000
 NOBODY = Delivery(subject="", data=b"", reply="", sequence=1, delivered=1, pending=0, timestamp_ns=0)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projecting.story import EVERY_MINUTE, MINUTE, T0, spec
+from projecting.story import EVERY_MINUTE, T0, spec
 from projecting.tables import Tables
 from waterclock.core.domain.ids import run_id
-from waterclock.core.domain.instants import datetime_of
+from waterclock.core.domain.instants import MINUTE, datetime_of
 from waterclock.proto.events import (
     JobCancelled,
     JobCreated,

@@ -2,20 +2,9 @@
 
 from msgspec.structs import replace
 
-from projecting.story import (
-    EVERY_MINUTE,
-    MINUTE,
-    SECOND,
-    T0,
-    created,
-    failed,
-    queued,
-    retry_requested,
-    spec,
-    succeeded,
-)
+from projecting.story import EVERY_MINUTE, T0, created, failed, queued, retry_requested, spec, succeeded
 from projecting.tables import Tables
-from waterclock.core.domain.instants import datetime_of
+from waterclock.core.domain.instants import MINUTE, SECOND, datetime_of
 from waterclock.core.domain.readmodel.rows import JobHead
 from waterclock.proto.events import (
     JobCancelled,

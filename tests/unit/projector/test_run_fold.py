@@ -5,8 +5,6 @@ import pytest
 
 from projecting.story import (
     EXECUTOR,
-    MINUTE,
-    SECOND,
     T0,
     failed,
     outcome,
@@ -17,6 +15,7 @@ from projecting.story import (
     succeeded,
 )
 from projecting.tables import Tables
+from waterclock.core.domain.instants import MINUTE, SECOND
 from waterclock.core.domain.readmodel.rows import RunRow
 from waterclock.proto.events import (
     OutcomeRejected,

@@ -2,11 +2,10 @@
 
 import pytest
 
+from waterclock.core.domain.instants import HOUR, SECOND
 from waterclock.core.runtime import clock
 from waterclock.core.runtime.clock import TOLERATED, Timepiece
 
-SECOND = 1_000_000
-HOUR = 3600 * SECOND
 START = 1_800_000_000 * SECOND
 
 

@@ -7,7 +7,8 @@ from waterclock.api.cli.output import note, print_json
 from waterclock.api.cli.streams import changes, log_of
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods, queries
-from waterclock.proto.answers import ENDED, JobAccepted, Run
+from waterclock.proto.answers import JobAccepted, Run
+from waterclock.proto.verdicts import TERMINAL
 
 
 def follow_to_end(wire: BlockingWire, accepted: JobAccepted, *, json: bool) -> int:
@@ -19,7 +20,7 @@ def follow_run(wire: BlockingWire, run_id: str, *, json: bool) -> int:
     if not json:
         print_log(wire, run_id, follow=True)
     run = wire.call(methods.RUNS_GET, queries.RunRef(run_id=run_id))
-    if run.status not in ENDED:
+    if run.status not in TERMINAL:
         run = _ended(wire, run_id)
     if json:
         print_json(run)
@@ -48,7 +49,7 @@ def _first_run(wire: BlockingWire, accepted: JobAccepted) -> str:
 def _ended(wire: BlockingWire, run_id: str) -> Run:
     for _ in changes(wire, run=run_id):
         run = wire.call(methods.RUNS_GET, queries.RunRef(run_id=run_id))
-        if run.status in ENDED:
+        if run.status in TERMINAL:
             break
     return run
 

@@ -17,9 +17,9 @@ from waterclock.core.domain.job import aggregate
 from waterclock.core.jetstream.errors import Conflict as Overtaken
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import answers, methods
-from waterclock.proto.answers import ENDED
 from waterclock.proto.events import RunCancelRequested, RunRequested, RunRetryRequested
 from waterclock.proto.queries import CancelJob, CancelRun, JobPatch, PauseJob, ResumeJob, RetryRun, RunNow
+from waterclock.proto.verdicts import TERMINAL
 
 Command = Callable[[aggregate.Job], aggregate.JobCommand]
 
@@ -84,7 +84,7 @@ async def ask_for_run(app: Application, request: RunNow, caller: Caller) -> tupl
 async def cancel_run(app: Application, request: CancelRun, caller: Caller) -> answers.Run:
     """Harmless when the run has ended: the answer says how."""
     run = await runs.find(app, request.run_id, caller)
-    if run.status in ENDED:
+    if run.status in TERMINAL:
         return run
     event = RunCancelRequested(
         run_id=run.run_id,
@@ -101,7 +101,7 @@ async def cancel_run(app: Application, request: CancelRun, caller: Caller) -> an
 @handles(methods.RUNS_RETRY)
 async def retry(app: Application, request: RetryRun, caller: Caller) -> answers.Run:
     run = await runs.find(app, request.run_id, caller)
-    if run.status not in ENDED or run.status == "SUCCESS":
+    if run.status not in TERMINAL or run.status == "SUCCESS":
         raise Conflict.because(
             f"run {run.run_id} is {run.status}; only one that ended badly can be tried again"
         )

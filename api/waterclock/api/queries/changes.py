@@ -9,17 +9,18 @@ from msgspec import Struct
 from waterclock.api.auth.namespaces import namespace_of
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.job.aggregate import evolve
-from waterclock.core.domain.run.states import RunStatus, transition
+from waterclock.core.domain.run.states import transition
 from waterclock.proto import names
-from waterclock.proto.answers import ENDED, Change, Run, RunState
+from waterclock.proto.answers import Change, Run
 from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import JobEvent, RunEvent, RunReported, ScheduleEnded
+from waterclock.proto.verdicts import TERMINAL, RunStatus
 
 _BEFORE: tuple[RunStatus | None, ...] = ("RUNNING", "QUEUED", None, "RETRYING", "WAITING", "FAILED")
 """States to try an event on: a watcher joins in the middle and does not know the run's."""
 
 
-_ENDINGS: dict[RunState, str] = {
+_ENDINGS: dict[RunStatus, str] = {
     "SUCCESS": "succeeded",
     "FAILED": "failed",
     "TIMED_OUT": "timed_out",
@@ -51,7 +52,7 @@ class Selection(Struct, frozen=True, kw_only=True):
     def is_final(self, change: Change) -> bool:
         if self.run is None and not self.once:
             return False
-        return change.run_id is not None and change.status in ENDED
+        return change.run_id is not None and change.status in TERMINAL
 
 
 def changes_of_job_frame(data: bytes) -> Iterator[Change]:

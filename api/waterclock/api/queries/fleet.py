@@ -9,10 +9,9 @@ from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.stream_reader import next_message
-from waterclock.executor.heartbeat import ExecutorHeartbeat
 from waterclock.proto import names
 from waterclock.proto.answers import Executor, Partition, Queue
-from waterclock.proto.heartbeats import SchedulerHeartbeat
+from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat
 
 
 async def executors(control: Bucket) -> list[Executor]:

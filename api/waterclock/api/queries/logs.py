@@ -11,9 +11,10 @@ from waterclock.api.queries.runs import find
 from waterclock.api.registry import streams
 from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.proto import methods, names
-from waterclock.proto.answers import ENDED, LogChunk, Run
+from waterclock.proto.answers import LogChunk, Run
 from waterclock.proto.events import Outcome, RunCancelled, RunEvent, RunLost, RunQueued
 from waterclock.proto.queries import LogQuery
+from waterclock.proto.verdicts import TERMINAL
 
 
 @streams(methods.RUNS_LOG)
@@ -37,7 +38,7 @@ async def _until_now(app: Application, run: Run, request: LogQuery) -> AsyncIter
         for chunk in tape.take(0, content):
             yield chunk
         tape.next_attempt(len(content))
-    yield tape.end(last=run.status in ENDED)
+    yield tape.end(last=run.status in TERMINAL)
 
 
 async def _followed(app: Application, request: LogQuery, caller: Caller) -> AsyncIterator[LogChunk]:
@@ -49,14 +50,16 @@ async def _followed(app: Application, request: LogQuery, caller: Caller) -> Asyn
         position = (await stream_state(app.connection, names.RUNS)).last_seq
         run = await find(app, run_id, caller)
         over = (
-            run.attempt_number if run.status in ENDED or run.status == "RETRYING" else run.attempt_number - 1
+            run.attempt_number
+            if run.status in TERMINAL or run.status == "RETRYING"
+            else run.attempt_number - 1
         )
         for attempt in range(1, over + 1):
             content = await kept(app, run_id, attempt)
             for chunk in tape.take(0, content):
                 yield chunk
             tape.next_attempt(len(content))
-        if run.status in ENDED:
+        if run.status in TERMINAL:
             yield tape.end(last=True)
             return
         if run.status == "RUNNING":
@@ -76,7 +79,7 @@ async def _followed(app: Application, request: LogQuery, caller: Caller) -> Asyn
                         content = await kept(app, run_id, attempt)
                         for chunk in tape.take(0, content):
                             yield chunk
-                        if status_after(heard) in ENDED:
+                        if status_after(heard) in TERMINAL:
                             yield tape.end(last=True)
                             return
                         tape.next_attempt(len(content))

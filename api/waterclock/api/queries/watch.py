@@ -25,8 +25,9 @@ from waterclock.api.registry import streams
 from waterclock.core.jetstream.pull import Delivery, Pull
 from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.proto import methods, names
-from waterclock.proto.answers import ENDED, Change, Run
+from waterclock.proto.answers import Change, Run
 from waterclock.proto.queries import WatchQuery
+from waterclock.proto.verdicts import TERMINAL
 
 _CLOCKS = timedelta(seconds=2)
 """How far a caller's clock may be from the server's."""
@@ -98,7 +99,7 @@ async def _ended(app: Application, selection: Selection, caller: Caller) -> Run 
         else:
             row = await jobs.one(app.pool, caller.namespace, selection.job or "")
             run = None if row is None else row.last_run
-        return run if run is not None and run.status in ENDED else None
+        return run if run is not None and run.status in TERMINAL else None
     return None
 
 

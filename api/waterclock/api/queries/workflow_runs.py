@@ -19,8 +19,9 @@ from waterclock.core.domain.workflow.rerun import outcomes, to_run_again
 from waterclock.core.domain.workflow.shape import shape_of
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods, names, queries, spec
-from waterclock.proto.answers import ENDED, MapProgress, NodeRun, Page, Run, RunState, WorkflowRun
+from waterclock.proto.answers import MapProgress, NodeRun, Page, Run, WorkflowRun
 from waterclock.proto.events import NodeCleared, NodeMarked, NodeStands, RerunRequested, RunEvent
+from waterclock.proto.verdicts import TERMINAL, RunStatus
 
 _NAMED = 5
 
@@ -77,12 +78,12 @@ async def mark(app: Application, request: queries.MarkNode, caller: Caller) -> W
         note=request.note,
     )
     before: list[RunEvent] = []
-    if run.status in ENDED:
+    if run.status in TERMINAL:
         before.append(await _again(app, run, (request.node,), caller, request.note))
         before.append(NodeCleared(run_id=marked.run_id, at=marked.at, parent=run.run_id))
     else:
         node = (await workflow_runs.nodes(app.pool, run.run_id)).get(request.node)
-        if node is not None and node.status in ENDED:
+        if node is not None and node.status in TERMINAL:
             raise Conflict.because(f"{request.node} is {node.status}; mark it when the wave has ended")
     await app.requests.append(app.partition_of(run.run_id), [*before, marked])
     return await get(app, queries.WorkflowRunRef(workflow_run_id=run.run_id), caller)
@@ -123,7 +124,7 @@ async def why_waiting(app: Application, run_id: str, caller: Caller) -> tuple[st
 async def _again(
     app: Application, run: Run, wanted: tuple[str, ...], caller: Caller, note: str
 ) -> RerunRequested:
-    if run.status not in ENDED:
+    if run.status not in TERMINAL:
         raise Conflict.because(f"wave {run.run_id} is {run.status}; only one that has ended can be run again")
     wave = await _wave(app, run, caller)
     shape = shape_of(spec.Workflow(nodes=wave.nodes))
@@ -185,8 +186,8 @@ async def _shown(app: Application, run: Run, caller: Caller) -> WorkflowRun:
 def _node(node: spec.Node, found: dict[str, Run], wave: Run) -> NodeRun:
     ran = found.get(node.id)
     if ran is None:
-        status: RunState = "WAITING"
-        if wave.status in ENDED:
+        status: RunStatus = "WAITING"
+        if wave.status in TERMINAL:
             status = "CANCELLED" if wave.status == "CANCELLED" else "SKIPPED"
         reason = _waits(node, found) if status == "WAITING" else None
         return NodeRun(id=node.id, status=status, run_id=None, attempt_number=0, output=None, reason=reason)
@@ -206,7 +207,7 @@ def _node(node: spec.Node, found: dict[str, Run], wave: Run) -> NodeRun:
 def _waits(node: spec.Node, found: dict[str, Run]) -> str | None:
     """What a node that has not begun waits for."""
     states = {up: found[up].status if up in found else "WAITING" for up in node.depends_on}
-    open_ones = [f"{up} ({state})" for up, state in states.items() if state not in ENDED]
+    open_ones = [f"{up} ({state})" for up, state in states.items() if state not in TERMINAL]
     if not open_ones:
         return None
     more = f", and {len(open_ones) - _NAMED} more" if len(open_ones) > _NAMED else ""

@@ -7,8 +7,8 @@ from msgspec import Struct
 from waterclock.api.readmodels import statements
 from waterclock.api.readmodels.pool import Pool
 from waterclock.core.domain.instants import instant_of
-from waterclock.proto.answers import ENDED
 from waterclock.proto.events import Instant
+from waterclock.proto.verdicts import TERMINAL
 
 _SQL = statements.load("backfills.sql")
 
@@ -25,7 +25,7 @@ NONE = Progress()
 async def of_backfill(pool: Pool, backfill_id: str) -> Progress:
     counts = {row["status"]: row["count"] for row in await pool.fetch(_SQL["progress"], backfill_id)}
     done = counts.get("SUCCESS", 0)
-    ended = sum(count for status, count in counts.items() if status in ENDED)
+    ended = sum(count for status, count in counts.items() if status in TERMINAL)
     return Progress(done, ended - done, sum(counts.values()) - ended)
 
 

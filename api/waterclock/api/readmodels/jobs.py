@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from waterclock.api.readmodels import cursor, statements
 from waterclock.api.readmodels.pool import Pool
-from waterclock.proto.answers import JobState, Run
+from waterclock.proto.answers import Run
 from waterclock.proto.queries import JobsQuery
 from waterclock.proto.spec import JobSpec
+from waterclock.proto.verdicts import JobState
 
 _SQL = statements.load("jobs.sql")
 _ORDERS = {

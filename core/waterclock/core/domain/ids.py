@@ -4,13 +4,14 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
 
+from waterclock.core.domain.instants import SECOND
+
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_SECOND = 1_000_000
 
 
 def run_id(job_id: str, scheduled: int) -> str:
     """The one run of a job at a scheduled instant, whatever the definition's version."""
-    seconds, micros = divmod(scheduled, _SECOND)
+    seconds, micros = divmod(scheduled, SECOND)
     return f"{job_id}@{_stamp(seconds)}{micros:06d}Z" if micros else f"{job_id}@{_stamp(seconds)}Z"
 
 
@@ -21,7 +22,7 @@ def scheduled_of(run_id: str) -> int | None:
         return None
     try:
         seconds = _seconds(stamp[:15])
-        return seconds * _SECOND + (int(stamp[15:21]) if len(stamp) == 22 else 0)
+        return seconds * SECOND + (int(stamp[15:21]) if len(stamp) == 22 else 0)
     except ValueError:
         return None
 

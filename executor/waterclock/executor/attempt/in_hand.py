@@ -10,7 +10,7 @@ from waterclock.core.jetstream.consumers import Delivery
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.attempt import record
 from waterclock.executor.attempt.record import Attempt
-from waterclock.executor.context import Progress
+from waterclock.proto.heartbeats import Progress
 from waterclock.proto.work import WorkItem
 
 CauseKind = Literal["cancelled", "timed_out", "handed_back", "fenced"]

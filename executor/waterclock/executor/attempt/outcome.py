@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.run.retry import CRASH_LIMIT, next_attempt_at
 from waterclock.executor.attempt import record
 from waterclock.executor.attempt.record import Attempt
@@ -17,8 +18,6 @@ from waterclock.proto.events import (
 )
 
 OutcomeEvent = RunSucceeded | RunFailed | RunTimedOut | RunSnoozed | RunReturned | RunCancelled
-
-_SECOND = 1_000_000
 
 
 def classify(attempt: Attempt, end: record.Ending, now: Instant) -> OutcomeEvent:
@@ -78,7 +77,7 @@ def classify(attempt: Attempt, end: record.Ending, now: Instant) -> OutcomeEvent
                 attempt=item.attempt,
                 executor_id=attempt.executor_id,
                 started=attempt.started,
-                until=now + int(end.seconds * _SECOND),
+                until=now + int(end.seconds * SECOND),
                 reason=end.reason,
                 log_url=traces.log_url,
                 fencing_token=attempt.fencing_token,

@@ -9,12 +9,11 @@ waits for ever: a run of priority p at the executor's own tier is ahead of every
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import Instant
 
 POINTS_PER_SECOND = 10 / 300
 POINTS_PER_TIER = 100
-
-_SECOND = 1_000_000
 
 
 class Band(Protocol):
@@ -44,7 +43,7 @@ def young_priority(band: Band) -> int:
 
 
 def effective_priority(band: Band, now: Instant) -> float:
-    overdue = 0 if band.oldest_due is None else max(0, now - band.oldest_due) / _SECOND
+    overdue = 0 if band.oldest_due is None else max(0, now - band.oldest_due) / SECOND
     return young_priority(band) + overdue * POINTS_PER_SECOND
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.attempt import record
 from waterclock.executor.attempt.in_hand import Running, ended_by
@@ -9,7 +10,6 @@ from waterclock.executor.limits.concurrency import Keys, Place
 from waterclock.executor.limits.rate import LONGEST_HOLD, Rates
 from waterclock.proto.spec import JobSpec
 
-_SECOND = 1_000_000
 _SHORTEST, _LONGEST = 1.0, 15.0
 
 
@@ -44,6 +44,6 @@ class Gates:
         """Who has waited long asks less often: the sooner ones have a better chance."""
         if running.cause is not None:
             return ended_by(running.cause)
-        waited = (now_us() - running.item.due) / _SECOND
+        waited = (now_us() - running.item.due) / SECOND
         seconds = min(max(waited / 4, _SHORTEST), _LONGEST) if wait is None else wait
         return record.Snoozed(seconds=seconds, reason=reason)

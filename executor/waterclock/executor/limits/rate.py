@@ -2,13 +2,13 @@
 
 import asyncio
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import Conflict, LogError
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.limits.concurrency import digest_of
 from waterclock.proto import names
 
-_SECOND = 1_000_000
 _TRIES = 20
 LONGEST_HOLD = 2.0
 """A run whose turn is so near is kept here until then; others come back later."""
@@ -23,17 +23,17 @@ class Rates:
     async def reserve(self, key: str, per_second: float) -> float:
         """Seconds until this run's turn. Up to LONGEST_HOLD the turn is its own; beyond, it has to ask again."""
         name = names.rate_state(digest_of(key))
-        step = int(_SECOND / per_second)
+        step = int(SECOND / per_second)
         for _ in range(_TRIES):
             try:
                 entry = await self._bucket.get(name)
                 now = now_us()
                 turn = max(now, int(entry.value)) if entry is not None else now
-                wait = (turn - now) / _SECOND
+                wait = (turn - now) / SECOND
                 if wait > LONGEST_HOLD:
                     return wait
                 value = str(turn + step).encode()
-                ttl = wait + step / _SECOND + 1
+                ttl = wait + step / SECOND + 1
                 if entry is None:
                     await self._bucket.create(name, value, ttl=ttl)
                 else:

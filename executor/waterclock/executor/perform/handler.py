@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from waterclock.executor.attempt import record
 from waterclock.executor.attempt.in_hand import Cause, Running, ended_by
 from waterclock.executor.attempt.record import Attempt
-from waterclock.executor.context import Context, Progress, Word
+from waterclock.executor.context import Context, Word
 from waterclock.executor.logs.output import OutputLog, Outputs
 from waterclock.executor.perform.failures import ending_of
 from waterclock.executor.perform.handler_processes import Crew
 from waterclock.executor.perform.json_output import encoded
 from waterclock.executor.perform.threads import Interrupted, Threads
 from waterclock.executor.worker import Handled
+from waterclock.proto.heartbeats import Progress
 from waterclock.proto.spec import Handler
 
 _NO_OUTPUT = record.Succeeded()

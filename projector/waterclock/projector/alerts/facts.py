@@ -5,9 +5,9 @@ import msgspec
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.stream_reader import last_message
-from waterclock.projector.fleet_tables import Heartbeat
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame
+from waterclock.proto.heartbeats import ExecutorHeartbeat
 from waterclock.proto.spec import JobSpec
 
 
@@ -31,7 +31,7 @@ async def served(control: Bucket) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for entry in await control.scan(names.member_key("executor", "*")):
         try:
-            beat = msgspec.json.decode(entry.value, type=Heartbeat)
+            beat = msgspec.json.decode(entry.value, type=ExecutorHeartbeat)
         except msgspec.MsgspecError:
             continue
         heaviest = names.TIERS.index(beat.tier) if beat.tier in names.TIERS else len(names.TIERS) - 1

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from waterclock.core.domain.instants import SECOND, rfc3339
+from waterclock.core.domain.instants import MINUTE, SECOND, rfc3339
 from waterclock.projector.alerts.alert import Alert, Rule, State
 from waterclock.proto.events import (
     Instant,
@@ -26,7 +26,6 @@ from waterclock.proto.names import job_of, route_of
 _OPEN = 100_000
 """Queued runs that are watched for their start; the oldest are let go beyond that."""
 _KEPT = 10_000
-_MINUTE = 60 * SECOND
 
 
 class Thresholds(Struct, frozen=True, kw_only=True):
@@ -146,14 +145,14 @@ class Judge:
     # -- what many runs tell together -----------------------------------------------------------------------
 
     def _count(self, at: Instant, *, failed: bool) -> None:
-        minute = at - at % _MINUTE
+        minute = at - at % MINUTE
         if not self._window or self._window[-1][0] != minute:
             self._window.append((minute, [0, 0]))
         self._window[-1][1][0] += 1
         self._window[-1][1][1] += failed
 
     def _rate(self, now: Instant) -> list[Alert]:
-        while self._window and now - self._window[0][0] > self._thresholds.window_seconds * SECOND + _MINUTE:
+        while self._window and now - self._window[0][0] > self._thresholds.window_seconds * SECOND + MINUTE:
             self._window.popleft()
         ended = sum(counts[0] for _, counts in self._window)
         failed = sum(counts[1] for _, counts in self._window)

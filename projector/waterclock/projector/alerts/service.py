@@ -10,6 +10,7 @@ import time
 
 import msgspec
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, LogError
@@ -28,12 +29,11 @@ from waterclock.projector.read.share import Share
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame
 
-_SECOND = 1_000_000
 _SAVE = 1.0
 """How often the position alone is written."""
 _TICK = 1.0
 _IDLE = 0.5
-_LONGEST = 300 * _SECOND
+_LONGEST = 300 * SECOND
 """Between two tries at an alert, at most."""
 
 _log = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ class Desk:
             if not due:
                 waits = [alert.next_try - now for alert in self._state.outbox]
                 try:
-                    async with asyncio.timeout(min(waits) / _SECOND if waits else None):
+                    async with asyncio.timeout(min(waits) / SECOND if waits else None):
                         await self._posted.wait()
                 except TimeoutError:
                     pass
@@ -191,14 +191,14 @@ class Desk:
             await self._webhook.call(alert)
         except Refused as refusal:
             now = now_us()
-            if now - alert.at > self._settings.alert_give_up_seconds * _SECOND:
+            if now - alert.at > self._settings.alert_give_up_seconds * SECOND:
                 _log.error("gave up an alert", extra={"alert": alert.alert_id, "reason": str(refusal)})
                 await self._settle(alert, None, "given_up")
                 return
-            pause = min(_LONGEST, _SECOND << min(alert.tries, 10))
+            pause = min(_LONGEST, SECOND << min(alert.tries, 10))
             if refusal.retry_after is not None:
-                pause = max(pause, int(refusal.retry_after * _SECOND))
-            extra = {"alert": alert.alert_id, "reason": str(refusal), "seconds": pause / _SECOND}
+                pause = max(pause, int(refusal.retry_after * SECOND))
+            extra = {"alert": alert.alert_id, "reason": str(refusal), "seconds": pause / SECOND}
             _log.warning("an alert was not taken", extra=extra)
             again = msgspec.structs.replace(alert, tries=alert.tries + 1, next_try=now + pause)
             await self._settle(alert, again, "failed")

@@ -11,7 +11,6 @@ from msgspec import Struct, field
 
 from waterclock.core.domain.readmodel import job_fold, run_fold
 from waterclock.core.domain.readmodel.rows import AttemptRow, Definition, JobHead, RunRow
-from waterclock.core.domain.run.states import TERMINAL
 from waterclock.proto.events import (
     JobEvent,
     RunClosed,
@@ -24,6 +23,7 @@ from waterclock.proto.events import (
     ScheduleEnded,
 )
 from waterclock.proto.names import job_of
+from waterclock.proto.verdicts import TERMINAL
 
 _BY_SCHEDULE = ("schedule", "catch_up")
 _DEAD = ("FAILED", "TIMED_OUT")

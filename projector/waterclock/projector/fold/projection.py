@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import asyncpg
 from msgspec import Struct
 
-from waterclock.core.domain.run.states import TERMINAL
 from waterclock.projector.fold.fold import Fold, Memory
 from waterclock.projector.read.feed import Batch
 from waterclock.projector.write.batch_rows import Writes, writes_of
@@ -16,6 +15,7 @@ from waterclock.projector.write.store import REFUSALS, Move, Store
 from waterclock.projector.write.weeks import Weeks
 from waterclock.proto.events import Instant, ScheduleEnded
 from waterclock.proto.names import job_of
+from waterclock.proto.verdicts import TERMINAL
 
 _log = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
+from waterclock.proto.heartbeats import ProjectorHeartbeat
 
 TTL = 3.0
 BEAT = 1.0
@@ -43,14 +44,14 @@ class Share:
 
     async def beat(self) -> None:
         """Say that we are here, see who else is, and share out."""
-        beat = {
-            "instance": self._instance,
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "started_at": self._started_at,
-            "at": now_us(),
-            "partitions": sorted(self.partitions),
-        }
+        beat = ProjectorHeartbeat(
+            instance=self._instance,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started_at=self._started_at,
+            at=now_us(),
+            partitions=sorted(self.partitions),
+        )
         await self._control.put(names.member_key(_KIND, self._instance), msgspec.json.encode(beat), ttl=TTL)
         members = await self._control.scan(names.member_key(_KIND, "*"))
         others = {entry.key.rpartition(".")[2] for entry in members}

@@ -7,13 +7,11 @@ from functools import lru_cache
 import asyncpg
 import msgspec
 
-from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.instants import DAY, SECOND
 from waterclock.core.domain.readmodel.rows import JobHead, RunRow
 from waterclock.projector.sql.statements import statement
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import Schedule
-
-_DAY = 86_400 * SECOND
 
 
 async def load_runs(
@@ -22,14 +20,14 @@ async def load_runs(
     """The rows of those runs that have one. `newest`: the time of the batch's newest event."""
     recent: list[str] = []
     other: list[str] = []
-    since = _stamp(newest - _DAY)
+    since = _stamp(newest - DAY)
     for run_id in run_ids:
         stamp = run_id.rpartition("@")[2]
         (recent if since <= stamp < "9" else other).append(run_id)
     rows: list[asyncpg.Record] = []
     if recent:
         # A run is decided when it is due and not before; the second day is for clocks that disagree.
-        rows += await connection.fetch(statement("load_recent_runs"), recent, newest - 2 * _DAY)
+        rows += await connection.fetch(statement("load_recent_runs"), recent, newest - 2 * DAY)
     if other:
         rows += await connection.fetch(statement("load_runs"), other)
     return {row["run_id"]: RunRow(**row) for row in rows}

@@ -19,7 +19,8 @@ from waterclock.api.cli.output import note, print_json, table
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods, queries
-from waterclock.proto.answers import ENDED, Page, Workflow, WorkflowRun
+from waterclock.proto.answers import Page, Workflow, WorkflowRun
+from waterclock.proto.verdicts import TERMINAL
 
 workflow = typer.Typer(name="workflow", help="Graphs of jobs.", no_args_is_help=True, add_completion=False)
 
@@ -140,7 +141,7 @@ def _wave_table(waves: Sequence[WorkflowRun]) -> str:
             wave.workflow_run_id,
             text.text(wave.epoch),
             wave.status,
-            f"{sum(node.status in ENDED for node in wave.nodes)}/{len(wave.nodes)}",
+            f"{sum(node.status in TERMINAL for node in wave.nodes)}/{len(wave.nodes)}",
             text.ago(wave.start_time),
             wave.reason or "",
         )
@@ -188,7 +189,7 @@ def _follow(wire: BlockingWire, wave_id: str, *, json: bool) -> int:
             if seen.get(node.id) != node.status and node.status not in ("WAITING", "QUEUED"):
                 note(f"{node.id} {node.status}{': ' + node.reason if node.reason else ''}")
             seen[node.id] = node.status
-        if wave.status in ENDED:
+        if wave.status in TERMINAL:
             break
         time.sleep(_PAUSE)
     print_json(wave) if json else _draw(wave)

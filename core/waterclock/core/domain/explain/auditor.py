@@ -11,7 +11,7 @@ from msgspec import Struct
 from waterclock.core.domain import ids
 from waterclock.core.domain.explain.audit_report import AuditReport, Fault, Finding, finding
 from waterclock.core.domain.explain.definition_spans import Span, spans
-from waterclock.core.domain.run.states import TERMINAL, RunStatus, is_stale, transition
+from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.events import (
     Instant,
@@ -29,6 +29,7 @@ from waterclock.proto.events import (
 )
 from waterclock.proto.names import job_of
 from waterclock.proto.spec import JobSpec
+from waterclock.proto.verdicts import TERMINAL, RunStatus
 
 EDIT_LAG = 5_000_000
 FOREVER = 1 << 62

@@ -15,7 +15,7 @@ from waterclock.core.domain.explain.explanation import (
     instance_of,
 )
 from waterclock.core.domain.explain.words import policy
-from waterclock.core.domain.run.states import TERMINAL, RunStatus, is_stale, transition
+from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.proto.events import (
     Instant,
     Outcome,
@@ -28,6 +28,7 @@ from waterclock.proto.events import (
     RunStarted,
     RunWaiting,
 )
+from waterclock.proto.verdicts import TERMINAL, RunStatus
 
 _DECISIONS = (RunQueued, RunWaiting, RunSkipped, RunsMissed, RunOpened)
 _REASONS: dict[RunStatus, Reason] = {"SKIPPED": "skipped", "MISSED": "missed", "CANCELLED": "cancelled"}

@@ -6,6 +6,7 @@ downtime, and the job's policy applies to all that came due in it. The number of
 
 from msgspec import Struct
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.schedule.fires import Fires
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import CatchUp
@@ -19,7 +20,6 @@ SINGLY = 20
 """So many missed fires each have an entry of their own in the history; more of them share one."""
 COUNT_LIMIT = 10_000
 """How far missed fires are counted one by one."""
-_SECOND = 1_000_000
 
 
 class Missed(Struct, frozen=True):
@@ -46,7 +46,7 @@ def decide_catch_up(
         return CatchUpDecision(())
     if first.scheduled >= on_time:
         return CatchUpDecision(tuple(fire.scheduled for fire in fires.between(first.scheduled, until + 1)))
-    window = now - int(policy.window_seconds * _SECOND)
+    window = now - int(policy.window_seconds * SECOND)
     match policy.policy:
         case "none":
             punctual = max(after + 1, now - _PUNCTUAL)

@@ -3,7 +3,7 @@
 from waterclock.core.domain.partition import dependency_state, parts
 from waterclock.core.domain.partition.parts import Expansion, Wave
 from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
-from waterclock.core.domain.run.states import TERMINAL, RunStatus, is_stale, transition
+from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
@@ -38,6 +38,7 @@ from waterclock.proto.events import (
     SkipRequested,
 )
 from waterclock.proto.names import job_of, member_attempt
+from waterclock.proto.verdicts import TERMINAL, RunStatus
 
 
 def evolve(state: PartitionState, event: RunEvent) -> Ended | None:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from waterclock.core.domain.partition.state import Run
 from waterclock.proto.spec import Overlap
+from waterclock.proto.verdicts import OverlapVerdict
 
 QUEUE_LIMIT = 1000
 """How many fires `queue_all` keeps waiting; one more is skipped."""
@@ -14,8 +15,7 @@ QUEUE_LIMIT = 1000
 class OverlapDecision(Struct, frozen=True, kw_only=True):
     """Queue, wait or skip this fire; and which runs to stop for it."""
 
-    verdict: str
-    """`queue`, `wait` or `skip`."""
+    verdict: OverlapVerdict
     reason: str = ""
     because_of: str | None = None
     cancel: tuple[str, ...] = ()

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from waterclock.core.domain.run.states import RunStatus
 from waterclock.core.domain.workflow.trigger_rules import Outcome
 from waterclock.proto.events import RerunRequested
 from waterclock.proto.names import member_index
+from waterclock.proto.verdicts import RunStatus
 
 OUTPUT_LIMIT = 64 * 1024
 """Bytes of an output, and of the results of a fan-out together."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from waterclock.core.domain import ids
-from waterclock.core.domain.instants import instant_of
+from waterclock.core.domain.instants import SECOND, instant_of
 from waterclock.core.domain.partition.catch_up import GRACE, CatchUpDecision, decide_catch_up
 from waterclock.core.domain.partition.fires import DueFire, Taking
 from waterclock.core.domain.partition.ledger import Ledger
@@ -25,7 +25,6 @@ from waterclock.proto.events import (
 )
 from waterclock.proto.spec import JobSpec
 
-_SECOND = 1_000_000
 _RECURRING = ("CRON", "INTERVAL")
 
 
@@ -162,7 +161,7 @@ class Schedules:
         spec = entry.spec
         if self._exhausted(entry.job_id, spec):
             return
-        slack = int(spec.schedule.jitter_seconds * _SECOND)
+        slack = int(spec.schedule.jitter_seconds * SECOND)
         after = max(entry.since, decided - slack)
         item = self._next(entry.job_id, entry.version, spec, entry.since, after)
         while item is not None and item.due <= decided:

@@ -9,12 +9,12 @@ from msgspec import Struct, field
 
 from waterclock.core.domain.partition.dependency_state import Dependencies, Post
 from waterclock.core.domain.partition.parts import Expansion, Wave
-from waterclock.core.domain.run.states import RunStatus
 from waterclock.proto.events import (
     Cursor,
     Instant,
     Trigger,
 )
+from waterclock.proto.verdicts import RunStatus
 
 Waits = Literal["", "decision", "overlap", "dependency", "timer"]
 """What a run that is WAITING or RETRYING waits for."""

@@ -8,12 +8,12 @@ minutes that have passed are purged whole, so a fire costs no delete.
 import msgspec
 from msgspec import Struct
 
+from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.schedule.fires import Fires
 from waterclock.proto.events import Instant
 from waterclock.proto.names import timing_bucket, timing_hot
 from waterclock.proto.spec import JobSpec
 
-MINUTE = 60_000_000
 HORIZON = 2 * MINUTE
 
 

@@ -6,10 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from waterclock.core.domain.readmodel.values import clean, json_value
-from waterclock.core.domain.run.states import RunStatus
 from waterclock.core.domain.schedule.fires import Fires
 from waterclock.proto.events import Instant, JobEvent
 from waterclock.proto.spec import Schedule
+from waterclock.proto.verdicts import RunStatus
 
 
 class RunRow(Struct, kw_only=True, gc=False):

@@ -10,7 +10,7 @@ from waterclock.core.domain.instants import rfc3339
 from waterclock.core.domain.readmodel import workflow_fold
 from waterclock.core.domain.readmodel.rows import AttemptRow, RunRow
 from waterclock.core.domain.readmodel.values import clean, json_value, scheduled_in
-from waterclock.core.domain.run.states import RunStatus, is_stale, transition
+from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
@@ -48,6 +48,7 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
+from waterclock.proto.verdicts import RunStatus
 
 
 def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, AttemptRow | None] | None:

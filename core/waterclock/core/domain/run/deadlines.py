@@ -1,10 +1,10 @@
 """Too late to start: what was due more than `start_deadline_seconds` ago is missed and not run."""
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import Instant, RunsMissed, Trigger
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import WorkItem
 
-_SECOND = 1_000_000
 _ON_ITS_OWN: frozenset[Trigger] = frozenset({"schedule", "catch_up", "now", "dependency"})
 """Parts of a whole have started with it, and a backfill is late on purpose."""
 
@@ -12,7 +12,7 @@ _ON_ITS_OWN: frozenset[Trigger] = frozenset({"schedule", "catch_up", "now", "dep
 def too_late(spec: JobSpec, due: Instant, now: Instant) -> str | None:
     """Why it must not start any more; None if it may."""
     deadline = spec.start_deadline_seconds
-    if deadline is None or now - due <= deadline * _SECOND:
+    if deadline is None or now - due <= deadline * SECOND:
         return None
     return f"start deadline of {deadline:g} s passed"
 
@@ -34,6 +34,6 @@ def missed_in_queue(item: WorkItem, crash_count: int, now: Instant) -> RunsMisse
         scheduled=item.scheduled,
         until=item.scheduled,
         count=1,
-        reason=f"{reason} in the queue: it was due {(now - item.due) / _SECOND:.1f} s before an executor had room",
+        reason=f"{reason} in the queue: it was due {(now - item.due) / SECOND:.1f} s before an executor had room",
         trigger="schedule" if item.trigger == "catch_up" else item.trigger,
     )

@@ -1,12 +1,12 @@
 """When the next attempt is due, if there is one. The only place that decides it."""
 
 from waterclock.core.domain.ids import fraction
+from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import Retry
 
 CRASH_LIMIT = 5
 """A run whose executor died or lost its lease this often is a dead letter."""
-_SECOND = 1_000_000
 
 
 def backoff_seconds(policy: Retry, failures: int, *seed: object) -> float:
@@ -34,4 +34,4 @@ def next_attempt_at(
     if failures > max_retries:
         return None
     wait = backoff_seconds(policy, failures, run_id) if after_seconds is None else after_seconds
-    return now + int(wait * _SECOND)
+    return now + int(wait * SECOND)

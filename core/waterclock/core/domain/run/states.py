@@ -3,8 +3,6 @@
 The run state machine as a picture for the docs, drawn from the table that the code runs by.
 """
 
-from typing import Literal
-
 from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
@@ -41,24 +39,7 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
-
-RunStatus = Literal[
-    "WAITING",
-    "QUEUED",
-    "RUNNING",
-    "RETRYING",
-    "SUCCESS",
-    "FAILED",
-    "TIMED_OUT",
-    "CANCELLED",
-    "SKIPPED",
-    "MISSED",
-]
-
-ACTIVE: frozenset[RunStatus] = frozenset({"WAITING", "QUEUED", "RUNNING", "RETRYING"})
-TERMINAL: frozenset[RunStatus] = frozenset(
-    {"SUCCESS", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "MISSED"}
-)
+from waterclock.proto.verdicts import TERMINAL, RunStatus
 
 _ATTEMPT_ENDS: dict[type, RunStatus | tuple[RunStatus, RunStatus]] = {
     RunSucceeded: "SUCCESS",
