@@ -12,7 +12,7 @@ from waterclock.api.application import Application, open_application
 from waterclock.api.commands import log_check
 from waterclock.api.http import routes
 from waterclock.api.nats import service
-from waterclock.core.jetstream.log_identity import Vigil
+from waterclock.core.jetstream.log_identity import LogWatch
 from waterclock.core.runtime.lifecycle import StopSignal, ready
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.runtime.tls import server_context
@@ -32,12 +32,12 @@ class _Server(uvicorn.Server):
 
 async def run(settings: Settings, stop: StopSignal) -> None:
     async with open_application(settings) as app:
-        vigil = Vigil(app.connection)
-        await vigil.look()
+        log_watch = LogWatch(app.connection)
+        await log_watch.check()
         await log_check.check(app)
         async with service.serve(app):
             serving = asyncio.create_task(serve_http(app, stop))
-            watching = asyncio.create_task(vigil.keep())
+            watching = asyncio.create_task(log_watch.run())
             try:
                 done, _ = await asyncio.wait([serving, watching], return_when=asyncio.FIRST_COMPLETED)
                 for task in done:

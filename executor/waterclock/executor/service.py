@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Broadcast, Connection, open_log
 from waterclock.core.jetstream.frames import FrameWriter
-from waterclock.core.jetstream.log_identity import Vigil
+from waterclock.core.jetstream.log_identity import LogWatch
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.data_directory import resolved
 from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready, run_service
@@ -57,8 +57,8 @@ class Executor:
     async def run(self, stop: StopSignal) -> None:
         async with AsyncExitStack() as scope:
             connection = await scope.enter_async_context(open_log(self._settings, name=self.executor_id))
-            vigil = Vigil(connection)
-            await vigil.look()
+            log_watch = LogWatch(connection)
+            await log_watch.check()
             publisher = Publisher(connection)
             frames = FrameWriter(publisher, writer=self.executor_id)
             control = Bucket(connection, publisher, names.CONTROL)
@@ -84,7 +84,7 @@ class Executor:
                 desk.gates.keys.renew_for_ever(),
                 membership.beat_for_ever(),
                 ProgressReports(in_hand, frames.append, desk.reporter.partition_of).tell_for_ever(),
-                vigil.keep(),
+                log_watch.run(),
                 _alive(processes),
             ):
                 self.taking_work.set()

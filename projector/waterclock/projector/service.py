@@ -8,7 +8,7 @@ from typing import Any
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection, open_log
 from waterclock.core.jetstream.errors import LogError, LogUnavailable
-from waterclock.core.jetstream.log_identity import Vigil, halt, lift
+from waterclock.core.jetstream.log_identity import LogWatch, WrongLog, halt, lift_halt
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready
@@ -16,7 +16,6 @@ from waterclock.core.runtime.processes.child import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts import service as alerts
 from waterclock.projector.housekeeping import Housekeeping
-from waterclock.projector.read.log_check import LogRefused
 from waterclock.projector.read.share import Share
 from waterclock.projector.session import Session
 from waterclock.projector.sql.migrations import SchemaTooNew, migrate
@@ -26,7 +25,7 @@ from waterclock.proto import names
 
 _PASSES = (*TRANSIENT, TimeoutError, LogUnavailable, PositionMoved)
 """What a new session cures."""
-_FINAL = (LogRefused, SchemaTooNew, LogError)
+_FINAL = (SchemaTooNew, LogError)
 """What somebody has to look at: trying again would not help, or do harm."""
 
 _log = logging.getLogger(__name__)
@@ -41,7 +40,7 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         control = Bucket(log, Publisher(log), names.CONTROL)
         share = Share(control, instance, settings.partitions)
         await share.beat()
-        vigil = Vigil(log, heeds_halt=False)
+        log_watch = LogWatch(log, heeds_halt=False)
         projector = Projector(log, settings.database_url, instance, share, control)
         housekeeping = Housekeeping(log, control, settings, instance, share)
         try:
@@ -50,7 +49,7 @@ async def run(settings: Settings, stop: StopSignal) -> None:
                 projector.run(),
                 housekeeping.run(projector.migrated),
                 alerts.run(settings, log, control, share, instance),
-                vigil.keep(),
+                log_watch.run(),
                 stop.wait(),
             )
         finally:
@@ -86,7 +85,7 @@ class Projector:
                 return await work()
             except _PASSES as error:
                 _log.warning("folding pauses", extra={"error": f"{type(error).__name__}: {error}"})
-            except LogRefused as error:
+            except WrongLog as error:
                 await halt(self._control, str(error))
                 raise
             except _FINAL:
@@ -114,7 +113,7 @@ class Projector:
                 self._log, self._database_url, self._instance, share.partitions
             ) as session:
                 _log.info("folding", extra={"partitions": len(share.partitions)})
-                await lift(self._control)
+                await lift_halt(self._control)
                 ready()
                 await _first(session.fold(), share.changed.wait())
         finally:

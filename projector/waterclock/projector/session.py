@@ -13,12 +13,13 @@ import asyncpg
 
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.log_identity import KnownStream
 from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.projector.fold.projection import Prepared, Projection
 from waterclock.projector.metrics import TALLY
 from waterclock.projector.read.feed import Feed
-from waterclock.projector.read.log_check import Seen, caught_up, check_log
+from waterclock.projector.read.log_check import caught_up, check_log
 from waterclock.projector.sql.statements import statement
 from waterclock.projector.write.database import connect
 from waterclock.projector.write.pipeline import Writing
@@ -108,6 +109,6 @@ async def _positions(database: asyncpg.Connection, log: Connection, partitions: 
         await database.execute(statement("begin_positions"), stream, ours, created)
     rows = await database.fetch(statement("positions"), ours)
     positions = Positions({(row["stream"], row["partition"]): row["position"] for row in rows})
-    seen = [Seen(**row) for row in await database.fetch(statement("seen"))]
-    await check_log(log, seen, positions)
+    known = [KnownStream(**row) for row in await database.fetch(statement("seen"))]
+    await check_log(log, known, positions)
     return positions

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import open_log
 from waterclock.core.jetstream.definitions import Definitions
-from waterclock.core.jetstream.log_identity import Vigil
+from waterclock.core.jetstream.log_identity import LogWatch
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.clock import SystemClock
@@ -42,13 +42,13 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         ownership = Ownership(ports, partitions=settings.partitions, ttl=settings.lease_seconds)
         ports.tally.watch(lambda: [held.status for held in ownership.owned])
         stack.enter_context(ports.tally.shown())
-        vigil = Vigil(connection)
-        await vigil.look()
+        log_watch = LogWatch(connection)
+        await log_watch.check()
         await ownership.first_round()
         ready()
         _log.info("scheduling", extra={"instance": instance, "partitions": len(ownership.owned)})
         keeping = asyncio.create_task(ownership.keep())
-        watching = asyncio.create_task(vigil.keep())
+        watching = asyncio.create_task(log_watch.run())
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait([keeping, watching, stopping], return_when=asyncio.FIRST_COMPLETED)

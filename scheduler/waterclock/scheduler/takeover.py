@@ -1,6 +1,7 @@
 """Taking a partition over: the snapshot, the tail of `RUNS` up to the last frame, the near part of the index."""
 
 import asyncio
+from functools import partial
 
 from msgspec import Struct
 
@@ -8,6 +9,7 @@ from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState, Run
 from waterclock.core.domain.partition.timing_index import HORIZON
+from waterclock.core.jetstream.log_identity import KnownStream, check_stream
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.stream_reader import last_message, stream_state
 from waterclock.proto import names
@@ -18,10 +20,6 @@ from waterclock.scheduler.snapshots import Snapshots
 from waterclock.scheduler.timing_index import TimingIndex
 
 _TURN = 256
-
-
-class LogWentBack(Exception):
-    """A stream ends before what was read from it. Messages are gone: restore it, or start with empty streams."""
 
 
 class TakenOver(Struct, frozen=True, kw_only=True):
@@ -68,9 +66,8 @@ async def take_over(ports: Ports, partition: int, index: TimingIndex, snapshots:
 
 async def _check(ports: Ports, stream: str, position: int) -> None:
     """Refuse to decide anything on a log that has lost its end: ids and tokens would be given out twice."""
-    end = (await stream_state(ports.connection, stream)).last_seq
-    if end < position:
-        raise LogWentBack(f"{stream} ends at {end}, but was read up to {position}: it has lost messages")
+    known = KnownStream(stream=stream, last_sequence=position)
+    await check_stream(partial(stream_state, ports.connection), known)
 
 
 async def _clean(ports: Ports, owner: Owner, index: TimingIndex) -> None:

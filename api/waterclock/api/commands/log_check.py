@@ -5,7 +5,7 @@ import logging
 from waterclock.api.application import Application
 from waterclock.api.readmodels import health
 from waterclock.api.readmodels.pool import ReadModelsAway
-from waterclock.projector.read.log_check import Seen, unchanged
+from waterclock.core.jetstream.log_identity import KnownStream, check_against_read_models
 
 _log = logging.getLogger(__name__)
 
@@ -17,5 +17,7 @@ async def check(app: Application) -> None:
     except ReadModelsAway as error:
         _log.info("the log is taken on trust", extra={"reason": str(error)})
         return
-    for stream, created, last in seen:
-        await unchanged(app.connection, Seen(stream=stream, created=created, last_sequence=last))
+    known = [
+        KnownStream(stream=stream, created=created, last_sequence=last) for stream, created, last in seen
+    ]
+    await check_against_read_models(app.connection, known)

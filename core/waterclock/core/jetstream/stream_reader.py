@@ -30,6 +30,7 @@ class StreamState(Struct, frozen=True, kw_only=True):
     last_seq: int
     messages: int
     replicated: bool = False
+    server_time: datetime | None = None
 
 
 async def last_message(connection: Connection, stream: str, subject: str) -> Stored | None:
@@ -47,13 +48,14 @@ async def message_at(connection: Connection, stream: str, sequence: int) -> Stor
 
 async def stream_state(connection: Connection, stream: str) -> StreamState:
     info = await connection.api(f"STREAM.INFO.{stream}")
-    state = info["state"]
+    state, server_time = info["state"], info.get("ts")
     return StreamState(
         created=datetime.fromisoformat(info["created"]),
         first_seq=state["first_seq"],
         last_seq=state["last_seq"],
         messages=state["messages"],
         replicated=info["config"].get("num_replicas", 1) > 1,
+        server_time=None if server_time is None else datetime.fromisoformat(server_time),
     )
 
 

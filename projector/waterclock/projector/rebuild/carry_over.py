@@ -7,10 +7,9 @@ in the log: every run remembers that event's sequence. All other rows are made a
 import asyncpg
 from msgspec import Struct
 
-from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.readmodel import job_fold
+from waterclock.core.jetstream.log_identity import KnownStream, LogReplaced, LogWentBack, compare
 from waterclock.core.jetstream.stream_reader import StreamState
-from waterclock.projector.read.log_check import Seen
 from waterclock.projector.sql.statements import statement
 from waterclock.projector.write.batch_rows import states_of
 from waterclock.projector.write.database import SCHEMA
@@ -40,13 +39,15 @@ class Carried(Struct, frozen=True, kw_only=True):
     runs: int
 
 
-def gone(seen: Seen | None, state: StreamState) -> Gone:
+def gone(known: KnownStream | None, state: StreamState) -> Gone:
     """From what is remembered of `RUNS` and what it is now. A log that was replaced has none of it."""
-    if seen is None:
+    if known is None:
         return Gone(before=0)
-    if instant_of(state.created) != seen.created:
+    try:
+        compare(known, state)
+    except LogReplaced:
         return Gone(before=0, after=-1)
-    if state.last_seq < seen.last_sequence:
+    except LogWentBack:
         return Gone(before=state.first_seq, after=state.last_seq)
     return Gone(before=state.first_seq)
 

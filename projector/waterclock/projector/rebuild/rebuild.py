@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Connection, open_log
+from waterclock.core.jetstream.log_identity import KnownStream
 from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.garbage_collection import rarely_searched
@@ -21,7 +22,7 @@ from waterclock.core.runtime.lifecycle import instance_id
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.fold.projection import Projection
 from waterclock.projector.read.feed import Feed
-from waterclock.projector.read.log_check import Seen, caught_up, last_of
+from waterclock.projector.read.log_check import caught_up, last_of
 from waterclock.projector.rebuild.carry_over import Carried, Gone, carry_over, gone
 from waterclock.projector.rebuild.switch import (
     NEXT,
@@ -158,8 +159,8 @@ class _Rebuild:
         return self._result(carried)
 
     async def _begin(self) -> Gone:
-        seen = {
-            row["stream"]: Seen(**row)
+        known = {
+            row["stream"]: KnownStream(**row)
             for row in await self._database.fetch(
                 "SELECT stream, stream_created AS created, max(stream_last_sequence) AS last_sequence "
                 f"FROM {SCHEMA}.projection_state GROUP BY stream, stream_created"
@@ -176,7 +177,7 @@ class _Rebuild:
         await self._weeks.open()
         await self._weeks.ensure_ahead(now_us())
         await self._store.open()
-        return gone(seen.get(names.RUNS), await stream_state(self._log, names.RUNS))
+        return gone(known.get(names.RUNS), await stream_state(self._log, names.RUNS))
 
     async def _take_indexes(self) -> list[str]:
         """Drop what only makes reading faster; made at the end, each takes one sort instead of a million searches."""

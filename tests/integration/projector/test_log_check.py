@@ -9,7 +9,7 @@ from projecting.log import Log
 from projecting.service import caught_up, eventually, projecting
 from projecting.story import queued
 from servers.server import Server
-from waterclock.projector.read.log_check import LogRefused, LogReplaced, LogTrimmed, LogWentBack
+from waterclock.core.jetstream.log_identity import LogReplaced, LogTrimmed, LogWentBack, WrongLog
 
 
 async def projected(nats_url: str, database_url: str) -> None:
@@ -17,8 +17,8 @@ async def projected(nats_url: str, database_url: str) -> None:
         await caught_up(nats_url, database_url)
 
 
-async def refusal(nats_url: str, database_url: str) -> LogRefused:
-    with pytest.raises(LogRefused) as caught:
+async def refusal(nats_url: str, database_url: str) -> WrongLog:
+    with pytest.raises(WrongLog) as caught:
         async with projecting(nats_url, database_url) as projector:
             await asyncio.wait_for(asyncio.shield(projector), 10)
     assert "waterclock projector rebuild" in str(caught.value)
