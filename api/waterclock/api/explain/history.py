@@ -5,14 +5,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from waterclock.api.application import Application
-from waterclock.api.explain.stream_positions import sequence_before
 from waterclock.api.readmodels import runs as rows
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.core.domain import ids
 from waterclock.core.domain.explain.explanation import Recorded
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.stream_reader import last_message
+from waterclock.core.jetstream.stream_reader import last_message, sequence_before
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import Instant, JobEvent, RunEvent, RunsMissed

@@ -11,7 +11,6 @@ from msgspec import Struct
 from waterclock.api.application import Application
 from waterclock.api.auth.caller import Caller
 from waterclock.api.errors import Invalid
-from waterclock.api.explain.stream_positions import sequence_before
 from waterclock.api.queries.changes import (
     Selection,
     change_of_ended,
@@ -23,7 +22,7 @@ from waterclock.api.readmodels import jobs, runs
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import streams
 from waterclock.core.jetstream.pull import Delivery, Pull
-from waterclock.core.jetstream.stream_reader import stream_state
+from waterclock.core.jetstream.stream_reader import sequence_before, stream_state
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Change, Run
 from waterclock.proto.queries import WatchQuery
