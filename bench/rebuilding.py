@@ -10,7 +10,7 @@ import uvloop
 
 from waterclock.core.runtime.data_directory import resolved
 from waterclock.core.runtime.settings import Settings
-from waterclock.projector.rebuild.rebuild import rebuild
+from waterclock.projector.rebuild.rebuilder import rebuild
 
 
 async def _rebuild(data: Path) -> None:

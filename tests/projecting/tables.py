@@ -6,7 +6,7 @@ import asyncpg
 from msgspec.structs import astuple, replace
 
 from waterclock.core.domain.readmodel.rows import AttemptRow, Definition, JobHead, RunRow, dead_letter
-from waterclock.projector.fold.fold import Changes, Fold, Memory
+from waterclock.projector.fold.batch_fold import Changes, Fold, Memory
 from waterclock.proto.events import JobEvent, RunEvent
 
 Message = tuple[int, tuple[JobEvent, ...] | tuple[RunEvent, ...]]

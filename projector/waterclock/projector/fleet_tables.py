@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from waterclock.core.domain.instants import instant_of
-from waterclock.core.domain.readmodel.values import json_value
+from waterclock.core.domain.readmodel.rows import json_value
 from waterclock.core.jetstream.bucket import Bucket, Entry
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.stream_reader import next_message

@@ -11,10 +11,10 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.processes.child import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.fleet_tables import Census
-from waterclock.projector.read.share import Share
+from waterclock.projector.membership import Share
 from waterclock.projector.retention import Retention
 from waterclock.projector.write.database import TRANSIENT, connect
-from waterclock.projector.write.weeks import Weeks
+from waterclock.projector.write.week_partitions import Weeks
 
 _CENSUS = 2.0
 _RETENTION = 30

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from waterclock.core.domain.instants import DAY
 from waterclock.projector.sql.statements import statement
-from waterclock.projector.write.weeks import Weeks
+from waterclock.projector.write.week_partitions import Weeks
 from waterclock.proto.events import Instant
 
 _log = logging.getLogger(__name__)

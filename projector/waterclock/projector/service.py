@@ -16,7 +16,7 @@ from waterclock.core.runtime.processes.child import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts import service as alerts
 from waterclock.projector.housekeeping import Housekeeping
-from waterclock.projector.read.share import Share
+from waterclock.projector.membership import Share
 from waterclock.projector.session import Session
 from waterclock.projector.sql.migrations import SchemaTooNew, migrate
 from waterclock.projector.write.database import SCHEMA, TRANSIENT, connect

@@ -16,16 +16,15 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.log_identity import KnownStream
 from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.runtime.clock import now_us
-from waterclock.projector.fold.projection import Prepared, Projection
+from waterclock.projector.fold.projection import Prepared, Projection, Writing
 from waterclock.projector.metrics import TALLY
-from waterclock.projector.read.feed import Feed
+from waterclock.projector.read.batch_reader import Feed
 from waterclock.projector.read.log_check import caught_up, check_log
+from waterclock.projector.read.positions import STREAMS, Positions
 from waterclock.projector.sql.statements import statement
 from waterclock.projector.write.database import connect
-from waterclock.projector.write.pipeline import Writing
-from waterclock.projector.write.positions import STREAMS, Positions
 from waterclock.projector.write.store import Store
-from waterclock.projector.write.weeks import Weeks
+from waterclock.projector.write.week_partitions import Weeks
 
 _EVENTS = 60_000
 """Events folded at once, at most."""

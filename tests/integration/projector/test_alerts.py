@@ -20,7 +20,7 @@ from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts import service
 from waterclock.projector.alerts.alert import State
 from waterclock.projector.alerts.signing import KEY_ID, SIGNATURE, TIMESTAMP, verify
-from waterclock.projector.read.share import Share
+from waterclock.projector.membership import Share
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Frame, JobCreated, JobFrame, RunEvent, RunFailed, RunsMissed, RunSucceeded

@@ -4,9 +4,8 @@ from projecting.log import PARTITIONS, Log
 from projecting.service import eventually
 from projecting.story import T0, created, queued
 from waterclock.core.domain.instants import MINUTE
-from waterclock.projector.read.feed import Feed
-from waterclock.projector.read.read_ahead import _AHEAD, _ON_THE_WAY
-from waterclock.projector.write.positions import STREAMS, Positions
+from waterclock.projector.read.batch_reader import _AHEAD, _ON_THE_WAY, Feed
+from waterclock.projector.read.positions import STREAMS, Positions
 from waterclock.proto.events import Cursor, Frame
 from waterclock.proto.names import partition_of
 

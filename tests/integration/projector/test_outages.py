@@ -15,7 +15,7 @@ from projecting.story import created, queued, succeeded
 from projecting.tables import contents
 from servers.server import Server
 from waterclock.core.domain.partition.rendezvous import assigned
-from waterclock.projector.rebuild.rebuild import rebuild
+from waterclock.projector.rebuild.rebuilder import rebuild
 
 
 async def assert_as_rebuilt(nats_url: str, database_url: str) -> None:

@@ -11,12 +11,7 @@ from projecting.service import caught_up, projecting, settings
 from projecting.story import T0, created, outcome, queued, succeeded
 from projecting.tables import contents
 from waterclock.core.domain.instants import MINUTE
-from waterclock.projector.rebuild.rebuild import (
-    RebuildProgress,
-    RebuildRefused,
-    RebuildResult,
-    rebuild,
-)
+from waterclock.projector.rebuild.rebuilder import RebuildProgress, RebuildRefused, RebuildResult, rebuild
 from waterclock.proto.events import RunSnoozed
 
 
@@ -35,7 +30,7 @@ async def test_a_rebuild_leaves_the_same_rows(
     log: Log, nats_url: str, database_url: str, seed: int, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one batch, and in many of which each is prepared while the one before it is written."""
-    monkeypatch.setattr("waterclock.projector.rebuild.rebuild._EVENTS", batch)
+    monkeypatch.setattr("waterclock.projector.rebuild.rebuilder._EVENTS", batch)
     await log.tell(Scenario(seed).steps(runs=150))
     await projected(nats_url, database_url)
     before = await contents(database_url)

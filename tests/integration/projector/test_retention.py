@@ -12,7 +12,7 @@ from waterclock.core.domain.instants import DAY, MINUTE
 from waterclock.core.runtime.clock import now_us
 from waterclock.projector.retention import Retention
 from waterclock.projector.write.database import connect
-from waterclock.projector.write.weeks import WEEK, Weeks, partition_name, week_of
+from waterclock.projector.write.week_partitions import WEEK, Weeks, partition_name, week_of
 from waterclock.proto.events import RunEvent
 from waterclock.proto.spec import Retention as Kept
 from waterclock.proto.spec import Schedule
@@ -141,7 +141,7 @@ async def test_weeks_are_made_ahead(database: asyncpg.Connection, writer: asyncp
 async def test_a_week_that_is_being_read_is_dropped_later(
     database: asyncpg.Connection, writer: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("waterclock.projector.write.weeks._LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("waterclock.projector.write.week_partitions._LOCK_TIMEOUT", "100ms")
     await forget(writer, T0)
     name = partition_name("job_runs", week_of(T0))
     async with database.transaction():

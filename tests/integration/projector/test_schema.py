@@ -15,7 +15,7 @@ from waterclock.core.domain.readmodel.rows import AttemptRow, Definition, JobHea
 from waterclock.core.runtime.clock import now_us
 from waterclock.projector.sql.migrations import SchemaTooNew, migrate, migrations
 from waterclock.projector.write.database import connect
-from waterclock.projector.write.weeks import Weeks
+from waterclock.projector.write.week_partitions import Weeks
 from waterclock.proto.spec import CatchUp, JobSpec, Retry, Schedule, Shell
 
 CONTRACT = {

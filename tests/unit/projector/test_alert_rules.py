@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from waterclock.core.domain.instants import SECOND
-from waterclock.projector.alerts.alert import MOST_OF_A_RULE, Alert, State
-from waterclock.projector.alerts.formats import Format, body_of
-from waterclock.projector.alerts.outbox import post, silenced
+from waterclock.projector.alerts.alert import MOST_OF_A_RULE, Alert, State, post, silenced
 from waterclock.projector.alerts.rules import Judge, Thresholds
 from waterclock.projector.alerts.signing import KEY_ID, SIGNATURE, TIMESTAMP, signed, verify
+from waterclock.projector.alerts.webhook import Format, body_of
 from waterclock.proto.events import (
     RunEvent,
     RunFailed,

@@ -1,7 +1,12 @@
-"""What is told, and what is waiting to be told."""
+"""What is told, and what is waiting to be told.
 
+What is to be delivered, in order; bounded, whatever happens.
+"""
+
+from collections.abc import Collection
 from typing import Literal
 
+import msgspec
 from msgspec import Struct, field
 
 from waterclock.proto.events import Instant
@@ -58,3 +63,26 @@ class State(Struct, kw_only=True, omit_defaults=True):
     told: dict[str, Instant] = field(default_factory=dict)
     """When each key was last told."""
     outbox: list[Alert] = field(default_factory=list)
+
+
+def post(outbox: list[Alert], alert: Alert) -> None:
+    """Add one. A flood of one rule becomes one alert that counts it."""
+    if not is_flood(outbox, alert):
+        outbox.append(alert)
+        return
+    last = max(number for number, waiting in enumerate(outbox) if _alike(waiting, alert))
+    outbox[last] = msgspec.structs.replace(outbox[last], more=outbox[last].more + 1)
+
+
+def is_flood(outbox: list[Alert], alert: Alert) -> bool:
+    return sum(_alike(waiting, alert) for waiting in outbox) >= MOST_OF_A_RULE
+
+
+def silenced(labels: dict[str, str], silences: Collection[tuple[str, str]]) -> bool:
+    """Whether a job has one of the labels nobody wants to hear of."""
+    return any(labels.get(name) == value for name, value in silences)
+
+
+def _alike(one: Alert, other: Alert) -> bool:
+    failures = ("dead_letter", "critical_failure")
+    return one.rule == other.rule or (one.rule in failures and other.rule in failures)

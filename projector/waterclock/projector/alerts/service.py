@@ -2,13 +2,18 @@
 
 One projector does it for all: the one that folds partition 0. While two believe that, the compare-and-set of the state
 decides, and the one that loses begins anew.
+
+What the alerts have come to, as Prometheus reads it.
 """
 
 import asyncio
 import logging
 import time
+from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.bucket import Bucket
@@ -17,17 +22,27 @@ from waterclock.core.jetstream.errors import Conflict, LogError
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.metrics import Quiet, counter
 from waterclock.core.runtime.processes.child import Backoff
 from waterclock.core.runtime.settings import Settings
-from waterclock.projector.alerts.alert import Alert, State
-from waterclock.projector.alerts.facts import definition_of, served
-from waterclock.projector.alerts.metrics import Tally
-from waterclock.projector.alerts.outbox import is_flood, post, silenced
+from waterclock.projector.alerts.alert import Alert, State, is_flood, post, silenced
+from waterclock.projector.alerts.lookups import definition_of, served
 from waterclock.projector.alerts.rules import Judge, Thresholds
 from waterclock.projector.alerts.webhook import Receiver, Refused, Webhook
-from waterclock.projector.read.share import Share
+from waterclock.projector.membership import Share
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame
+
+
+class Tally(Quiet):
+    def __init__(self) -> None:
+        self.results: Counter[str] = Counter(delivered=0, failed=0, given_up=0, silenced=0)
+        self.waiting = 0
+
+    def collect(self) -> Iterator[Metric]:
+        yield counter("waterclock_alerts", "Calls to the webhook, by result.", "result", self.results)
+        yield GaugeMetricFamily("waterclock_alerts_waiting", "Alerts to be delivered.", value=self.waiting)
+
 
 _SAVE = 1.0
 """How often the position alone is written."""

@@ -1,21 +1,46 @@
-"""A batch of the log becomes rows, and the position moves, in one transaction."""
+"""A batch of the log becomes rows, and the position moves, in one transaction.
 
+One batch on its way into Postgres while the next is prepared: each side then has a processor busy.
+"""
+
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 
 import asyncpg
 from msgspec import Struct
 
-from waterclock.projector.fold.fold import Fold, Memory
-from waterclock.projector.read.feed import Batch
-from waterclock.projector.write.batch_rows import Writes, writes_of
-from waterclock.projector.write.load_rows import load_jobs, load_runs
-from waterclock.projector.write.positions import End, Positions
-from waterclock.projector.write.store import REFUSALS, Move, Store
-from waterclock.projector.write.weeks import Weeks
+from waterclock.projector.fold.batch_fold import Fold, Memory
+from waterclock.projector.read.batch_reader import Batch
+from waterclock.projector.read.positions import End, Positions
+from waterclock.projector.write.store import REFUSALS, Move, Store, Writes, load_jobs, load_runs, writes_of
+from waterclock.projector.write.week_partitions import Weeks
 from waterclock.proto.events import Instant, ScheduleEnded
 from waterclock.proto.names import job_of
 from waterclock.proto.verdicts import TERMINAL
+
+
+class Writing:
+    """At most one write is under way. Its error is raised by whatever waits for it next."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self, write: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Once the one before is done."""
+        await self.done()
+        self._task = asyncio.create_task(write())
+
+    async def done(self) -> None:
+        if self._task is not None:
+            await self._task
+            self._task = None
+
+    async def abandon(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
 
 _log = logging.getLogger(__name__)
 

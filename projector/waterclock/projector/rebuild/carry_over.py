@@ -11,11 +11,9 @@ from waterclock.core.domain.readmodel import job_fold
 from waterclock.core.jetstream.log_identity import KnownStream, LogReplaced, LogWentBack, compare
 from waterclock.core.jetstream.stream_reader import StreamState
 from waterclock.projector.sql.statements import statement
-from waterclock.projector.write.batch_rows import states_of
 from waterclock.projector.write.database import SCHEMA
-from waterclock.projector.write.load_rows import load_jobs
-from waterclock.projector.write.store import Store
-from waterclock.projector.write.weeks import TABLES, Weeks, weeks_in
+from waterclock.projector.write.store import Store, load_jobs, states_of
+from waterclock.projector.write.week_partitions import TABLES, Weeks, weeks_in
 from waterclock.proto.events import Instant
 
 _CHUNK = 5000

@@ -177,8 +177,8 @@ def rebuild(
     from waterclock.api.cli.output import print_json, progress
     from waterclock.core.runtime.data_directory import resolved
     from waterclock.core.runtime.settings import load
-    from waterclock.projector.rebuild.rebuild import RebuildProgress
-    from waterclock.projector.rebuild.rebuild import rebuild as run
+    from waterclock.projector.rebuild.rebuilder import RebuildProgress
+    from waterclock.projector.rebuild.rebuilder import rebuild as run
 
     def show(now: RebuildProgress) -> None:
         progress(f"{now.stage}: {now.done:.0%}, {now.events} events in {now.seconds:.1f} s")

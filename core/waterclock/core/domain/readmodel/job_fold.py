@@ -7,8 +7,7 @@ when it counts, `RUNS` how far it fired and what of it ended; status and next fi
 from typing import assert_never
 
 from waterclock.core.domain.instants import instant_of
-from waterclock.core.domain.readmodel.rows import JobHead
-from waterclock.core.domain.readmodel.values import clean
+from waterclock.core.domain.readmodel.rows import JobHead, clean
 from waterclock.core.domain.schedule.errors import InvalidSchedule
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.events import (

@@ -8,8 +8,7 @@ from typing import assert_never
 
 from waterclock.core.domain.instants import rfc3339
 from waterclock.core.domain.readmodel import workflow_fold
-from waterclock.core.domain.readmodel.rows import AttemptRow, RunRow
-from waterclock.core.domain.readmodel.values import clean, json_value, scheduled_in
+from waterclock.core.domain.readmodel.rows import AttemptRow, RunRow, clean, json_value, scheduled_in
 from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.proto.events import (
     BackfillEnded,

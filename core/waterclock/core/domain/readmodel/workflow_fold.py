@@ -1,7 +1,6 @@
 """How events of runs that have parts change their rows: waves of workflows, their nodes, fan-outs and members."""
 
-from waterclock.core.domain.readmodel.rows import RunRow
-from waterclock.core.domain.readmodel.values import clean, json_value
+from waterclock.core.domain.readmodel.rows import RunRow, clean, json_value
 from waterclock.proto.events import (
     NodeCleared,
     NodeMarked,

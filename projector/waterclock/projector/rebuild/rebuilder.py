@@ -20,11 +20,12 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.garbage_collection import rarely_searched
 from waterclock.core.runtime.lifecycle import instance_id
 from waterclock.core.runtime.settings import Settings
-from waterclock.projector.fold.projection import Projection
-from waterclock.projector.read.feed import Feed
+from waterclock.projector.fold.projection import Projection, Writing
+from waterclock.projector.read.batch_reader import Feed
 from waterclock.projector.read.log_check import caught_up, last_of
+from waterclock.projector.read.positions import STREAMS, Positions
 from waterclock.projector.rebuild.carry_over import Carried, Gone, carry_over, gone
-from waterclock.projector.rebuild.switch import (
+from waterclock.projector.rebuild.schema_switch import (
     NEXT,
     RebuildRefused,
     drop_leftovers,
@@ -35,10 +36,8 @@ from waterclock.projector.retention import Retention
 from waterclock.projector.sql.migrations import migrate
 from waterclock.projector.sql.statements import statement
 from waterclock.projector.write.database import SCHEMA, connect
-from waterclock.projector.write.pipeline import Writing
-from waterclock.projector.write.positions import STREAMS, Positions
 from waterclock.projector.write.store import Store
-from waterclock.projector.write.weeks import Weeks
+from waterclock.projector.write.week_partitions import Weeks
 from waterclock.proto import names
 
 __all__ = ["RebuildProgress", "RebuildRefused", "RebuildResult", "rebuild"]
