@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from projecting.log import Log
+from projector_rig.log import Log
 from waterclock.projector.sql.migrations import migrate
 
 

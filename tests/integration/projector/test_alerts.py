@@ -124,7 +124,7 @@ async def log(nats_url: str) -> AsyncIterator[Log]:
 
 
 @asynccontextmanager
-async def telling(log: Log, receiver: Receiver, **settings: Any) -> AsyncIterator[None]:
+async def appending(log: Log, receiver: Receiver, **settings: Any) -> AsyncIterator[None]:
     """The alerts, as the projector runs them; ready once their position is kept."""
     given: dict[str, Any] = {
         "data": Path("."),
@@ -152,7 +152,7 @@ async def telling(log: Log, receiver: Receiver, **settings: Any) -> AsyncIterato
 
 async def test_a_critical_failure_is_told_signed_and_resolved(log: Log, receiver: Receiver) -> None:
     await log.define("backup", critical=True, labels={"team": "data"})
-    async with telling(log, receiver):
+    async with appending(log, receiver):
         await log.fail("backup")
         await until(lambda: receiver.taken, what="an alert")
         await log.fail("backup", 2)
@@ -178,7 +178,7 @@ async def test_a_receiver_that_refuses_then_hangs_then_recovers_gets_everything_
     receiver.mood = 500
     await log.define("one")
     await log.define("two")
-    async with telling(log, receiver):
+    async with appending(log, receiver):
         await log.fail("one")
         await until(lambda: receiver.calls >= 1, what="a refused call")
         receiver.mood = None
@@ -196,14 +196,14 @@ async def test_a_receiver_that_refuses_then_hangs_then_recovers_gets_everything_
 async def test_a_restart_loses_and_repeats_nothing(log: Log, receiver: Receiver) -> None:
     receiver.mood = 503
     await log.define("one")
-    async with telling(log, receiver):
+    async with appending(log, receiver):
         await log.fail("one")
         await until(lambda: receiver.calls >= 1, what="a refused call")
     await log.fail("two")
     receiver.mood = 200
-    async with telling(log, receiver):
+    async with appending(log, receiver):
         await until(lambda: len(receiver.taken) >= 2, within=15, what="what waited, and what came meanwhile")
-    async with telling(log, receiver):
+    async with appending(log, receiver):
         await log.fail("three")
         await until(lambda: len(receiver.taken) >= 3, what="the next one")
     assert sorted(alert["job_id"] for alert in receiver.taken) == ["one", "three", "two"]
@@ -212,7 +212,7 @@ async def test_a_restart_loses_and_repeats_nothing(log: Log, receiver: Receiver)
 async def test_given_up_silenced_and_grouped(log: Log, receiver: Receiver) -> None:
     await log.define("quiet", labels={"env": "dev"})
     receiver.mood = 500
-    async with telling(log, receiver, alert_silence="env=dev", alert_give_up_seconds=1):
+    async with appending(log, receiver, alert_silence="env=dev", alert_give_up_seconds=1):
         await log.fail("quiet")
         await log.fail("lost")
         await until(lambda: receiver.calls >= 2, within=15, what="two tries")
@@ -233,7 +233,7 @@ async def test_given_up_silenced_and_grouped(log: Log, receiver: Receiver) -> No
 
 async def test_the_first_reader_begins_now_and_not_with_history(log: Log, receiver: Receiver) -> None:
     await log.fail("ancient")
-    async with telling(log, receiver, alert_format="slack"):
+    async with appending(log, receiver, alert_format="slack"):
         await log.fail("fresh")
         await until(lambda: receiver.taken, what="an alert")
     assert len(receiver.taken) == 1

@@ -5,21 +5,21 @@ import asyncio
 import asyncpg
 import pytest
 
-from projecting.log import Log
-from projecting.service import caught_up, eventually, projecting
-from projecting.story import queued
+from projector_rig.builders import queued
+from projector_rig.log import Log
+from projector_rig.service import caught_up, eventually, running_projector
 from servers.server import Server
 from waterclock.core.jetstream.log_identity import LogReplaced, LogTrimmed, LogWentBack, WrongLog
 
 
 async def projected(nats_url: str, database_url: str) -> None:
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
 
 
 async def refusal(nats_url: str, database_url: str) -> WrongLog:
     with pytest.raises(WrongLog) as caught:
-        async with projecting(nats_url, database_url) as projector:
+        async with running_projector(nats_url, database_url) as projector:
             await asyncio.wait_for(asyncio.shield(projector), 10)
     assert "waterclock projector rebuild" in str(caught.value)
     return caught.value
@@ -74,7 +74,7 @@ async def test_positions_follow_a_log_that_goes_on_with_other_things(
 ) -> None:
     monkeypatch.setattr("waterclock.projector.session._IDLE", 0.2)
     await log.runs(queued("a"))
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
         last = await log.raw("wc.lease.0", b"{}")
 
@@ -92,7 +92,7 @@ async def test_a_log_that_comes_back_shorter_is_noticed_at_once(
     nats_server: Server, database_url: str, database: asyncpg.Connection
 ) -> None:
     async def come_back_shorter() -> None:
-        async with projecting(nats_server.url, database_url) as projector:
+        async with running_projector(nats_server.url, database_url) as projector:
             async with Log.open(nats_server.url) as log:
                 await log.runs(queued())
             await caught_up(nats_server.url, database_url)

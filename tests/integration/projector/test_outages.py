@@ -7,12 +7,12 @@ from itertools import count
 import asyncpg
 import pytest
 
-from projecting.log import PARTITIONS, Log
-from projecting.process import ProjectorProcess
-from projecting.scenario import Scenario
-from projecting.service import caught_up, eventually, projecting, settings
-from projecting.story import created, queued, succeeded
-from projecting.tables import contents
+from projector_rig.builders import created, queued, succeeded
+from projector_rig.log import PARTITIONS, Log
+from projector_rig.process import ProjectorProcess
+from projector_rig.random_history import RandomHistory
+from projector_rig.service import caught_up, eventually, running_projector, settings
+from projector_rig.tables import contents
 from servers.server import Server
 from waterclock.core.domain.partition.rendezvous import assigned
 from waterclock.projector.rebuild.rebuilder import rebuild
@@ -27,10 +27,10 @@ async def assert_as_rebuilt(nats_url: str, database_url: str) -> None:
 async def test_killed_at_random_while_runs_flow(log: Log, nats_url: str, postgres_server: Server) -> None:
     """Projector and Postgres are killed -9 again and again; nothing is lost, nothing doubled."""
     draw = random.Random(2026)
-    telling = asyncio.create_task(log.tell(Scenario(3, jobs=40).steps(runs=2500)))
+    appending = asyncio.create_task(log.append_steps(RandomHistory(3, jobs=40).steps(runs=2500)))
     with ProjectorProcess(nats_url, postgres_server.url) as projector:
         deaths = 0
-        while not telling.done() or deaths < 6:
+        while not appending.done() or deaths < 6:
             await asyncio.sleep(draw.uniform(0.3, 1.5))
             deaths += 1
             if draw.random() < 0.6:
@@ -39,7 +39,7 @@ async def test_killed_at_random_while_runs_flow(log: Log, nats_url: str, postgre
             else:
                 await asyncio.to_thread(postgres_server.kill)
                 await asyncio.to_thread(postgres_server.start)
-        await telling
+        await appending
         await caught_up(nats_url, postgres_server.url, seconds=60)
     await assert_as_rebuilt(nats_url, postgres_server.url)
 
@@ -56,7 +56,7 @@ async def test_postgres_away_for_a_while_is_waited_for(
     log: Log, nats_url: str, postgres_server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = queued("first"), queued("second")
-    async with projecting(nats_url, postgres_server.url) as projector:
+    async with running_projector(nats_url, postgres_server.url) as projector:
         await log.runs(first, succeeded(first))
         await caught_up(nats_url, postgres_server.url)
         await asyncio.to_thread(postgres_server.kill)
@@ -73,7 +73,7 @@ async def test_a_projector_may_start_before_postgres(
 ) -> None:
     await log.jobs(created())
     await asyncio.to_thread(postgres_server.stop)
-    async with projecting(nats_url, postgres_server.url) as projector:
+    async with running_projector(nats_url, postgres_server.url) as projector:
         await paused(caplog)
         assert not projector.done()
         await asyncio.to_thread(postgres_server.start)
@@ -81,15 +81,15 @@ async def test_a_projector_may_start_before_postgres(
 
 
 async def test_the_log_away_for_a_while_is_waited_for(nats_server: Server, database_url: str) -> None:
-    steps = list(Scenario(9).steps(runs=100))
-    async with projecting(nats_server.url, database_url):
+    steps = list(RandomHistory(9).steps(runs=100))
+    async with running_projector(nats_server.url, database_url):
         async with Log.open(nats_server.url) as log:
-            await log.tell(steps[:60])
+            await log.append_steps(steps[:60])
         for part in (steps[60:100], steps[100:]):
             await asyncio.to_thread(nats_server.kill)
             await asyncio.to_thread(nats_server.start)
             async with Log.open(nats_server.url) as log:
-                await log.tell(part)
+                await log.append_steps(part)
         await caught_up(nats_server.url, database_url)
     await assert_as_rebuilt(nats_server.url, database_url)
 
@@ -97,20 +97,20 @@ async def test_the_log_away_for_a_while_is_waited_for(nats_server: Server, datab
 async def test_a_database_restored_from_a_backup_catches_up(
     log: Log, nats_url: str, database_url: str, shared_postgres_url: str
 ) -> None:
-    steps = list(Scenario(4).steps(runs=120))
-    await log.tell(steps[:100])
-    async with projecting(nats_url, database_url):
+    steps = list(RandomHistory(4).steps(runs=120))
+    await log.append_steps(steps[:100])
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
     name = database_url.rpartition("/")[2]
     server = await asyncpg.connect(shared_postgres_url)
     await server.execute(f"CREATE DATABASE {name}_backup TEMPLATE {name}")
     try:
-        await log.tell(steps[100:])
-        async with projecting(nats_url, database_url):
+        await log.append_steps(steps[100:])
+        async with running_projector(nats_url, database_url):
             await caught_up(nats_url, database_url)
         restored = f"{database_url}_backup"
         assert await contents(restored) != await contents(database_url)
-        async with projecting(nats_url, restored):
+        async with running_projector(nats_url, restored):
             await caught_up(nats_url, restored)
         assert await contents(restored) == await contents(database_url)
     finally:
@@ -141,16 +141,16 @@ async def test_projectors_share_the_partitions_and_take_over(
 
     pair = two_that_share()
     monkeypatch.setattr("waterclock.projector.service.instance_id", lambda _: pair.pop())
-    steps = list(Scenario(6, jobs=60).steps(runs=400))
-    async with projecting(nats_url, database_url):
-        async with projecting(nats_url, database_url):
-            telling = asyncio.create_task(log.tell(steps))
+    steps = list(RandomHistory(6, jobs=60).steps(runs=400))
+    async with running_projector(nats_url, database_url):
+        async with running_projector(nats_url, database_url):
+            appending = asyncio.create_task(log.append_steps(steps))
 
             async def two_are_at_work() -> bool:
                 return await projectors() == 2
 
             await eventually(two_are_at_work)
-            await telling
+            await appending
             await caught_up(nats_url, database_url)
         await log.runs(queued("after"))
         await caught_up(nats_url, database_url)

@@ -5,11 +5,11 @@ import asyncio
 import asyncpg
 import pytest
 
-from projecting.log import Log
-from projecting.scenario import Scenario
-from projecting.service import caught_up, projecting, settings
-from projecting.story import T0, created, outcome, queued, succeeded
-from projecting.tables import contents
+from projector_rig.builders import T0, created, outcome, queued, succeeded
+from projector_rig.log import Log
+from projector_rig.random_history import RandomHistory
+from projector_rig.service import caught_up, running_projector, settings
+from projector_rig.tables import contents
 from waterclock.core.domain.instants import MINUTE
 from waterclock.projector.rebuild.rebuilder import RebuildProgress, RebuildRefused, RebuildResult, rebuild
 from waterclock.proto.events import RunSnoozed
@@ -21,7 +21,7 @@ async def rebuilt(nats_url: str, database_url: str) -> tuple[RebuildResult, list
 
 
 async def projected(nats_url: str, database_url: str) -> None:
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
 
 
@@ -31,7 +31,7 @@ async def test_a_rebuild_leaves_the_same_rows(
 ) -> None:
     """In one batch, and in many of which each is prepared while the one before it is written."""
     monkeypatch.setattr("waterclock.projector.rebuild.rebuilder._EVENTS", batch)
-    await log.tell(Scenario(seed).steps(runs=150))
+    await log.append_steps(RandomHistory(seed).steps(runs=150))
     await projected(nats_url, database_url)
     before = await contents(database_url)
     result, told = await rebuilt(nats_url, database_url)
@@ -46,7 +46,7 @@ async def test_a_rebuild_leaves_the_same_rows(
 async def test_a_rebuild_mends_rows_that_are_wrong(
     log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
 ) -> None:
-    await log.tell(Scenario(7).steps(runs=50))
+    await log.append_steps(RandomHistory(7).steps(runs=50))
     await projected(nats_url, database_url)
     before = await contents(database_url)
     await database.execute("UPDATE waterclock.job_runs SET status = 'FAILED', reason = 'vandalism'")
@@ -58,13 +58,13 @@ async def test_a_rebuild_mends_rows_that_are_wrong(
 async def test_a_rebuild_goes_on_while_the_projector_folds(
     log: Log, nats_url: str, database_url: str
 ) -> None:
-    steps = list(Scenario(11).steps(runs=300))
-    await log.tell(steps[:200])
-    async with projecting(nats_url, database_url):
+    steps = list(RandomHistory(11).steps(runs=300))
+    await log.append_steps(steps[:200])
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
-        telling = asyncio.create_task(log.tell(steps[200:]))
+        appending = asyncio.create_task(log.append_steps(steps[200:]))
         await rebuilt(nats_url, database_url)
-        await telling
+        await appending
         await caught_up(nats_url, database_url)
     before = await contents(database_url)
     await rebuilt(nats_url, database_url)
@@ -72,12 +72,12 @@ async def test_a_rebuild_goes_on_while_the_projector_folds(
 
 
 async def test_history_that_has_left_the_log_is_kept(log: Log, nats_url: str, database_url: str) -> None:
-    steps = list(Scenario(5).steps(runs=200))
-    await log.tell(steps[:250])
-    async with projecting(nats_url, database_url):
+    steps = list(RandomHistory(5).steps(runs=200))
+    await log.append_steps(steps[:250])
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
         await log.connection.api("STREAM.PURGE.RUNS", {"seq": 150})
-        await log.tell(steps[250:])
+        await log.append_steps(steps[250:])
         await caught_up(nats_url, database_url)
     before = await contents(database_url)
     result, _ = await rebuilt(nats_url, database_url)

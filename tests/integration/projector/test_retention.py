@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from projecting.log import Log
-from projecting.service import caught_up, projecting
-from projecting.story import EVERY_MINUTE, T0, created, failed, queued, succeeded
+from projector_rig.builders import EVERY_MINUTE, T0, created, failed, queued, succeeded
+from projector_rig.log import Log
+from projector_rig.service import caught_up, running_projector
 from waterclock.core.domain.instants import DAY, MINUTE
 from waterclock.core.runtime.clock import now_us
 from waterclock.projector.retention import Retention
@@ -48,7 +48,7 @@ async def test_old_weeks_are_dropped_whole_except_for_what_has_not_ended(
     await log.runs(
         *run("old", old, "failed"), *run("older", older), *run("stuck", older, "open"), *run("new", now)
     )
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
     assert await run_ids(database) == {
         queued(name, at).run_id
@@ -81,7 +81,7 @@ async def test_a_job_may_keep_less(
         for job in ("few", "short", "all"):
             await log.runs(*run(job, at, "failed" if minute % 2 else "succeeded"))
     await log.runs(*run("short", now), *run("short", now - 2 * DAY - MINUTE, "open"))
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
     await forget(writer, now)
     left = dict.fromkeys(("few", "short", "all"), 0)
@@ -104,7 +104,7 @@ async def test_finished_jobs_go_with_their_last_run(
     await log.jobs(created("waits", at=old, schedule=Schedule(schedule_type="DEPENDENT")))
     await log.jobs(created("recent", at=now))
     await log.runs(*run("done", old), *run("recent", now))
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
     await forget(writer, now)
     assert {row[0] for row in await database.fetch("SELECT job_id FROM waterclock.jobs")} == {

@@ -8,9 +8,9 @@ import asyncpg
 import msgspec
 import pytest
 
-from projecting.log import Log
-from projecting.service import caught_up, projecting
-from projecting.story import created, spec
+from projector_rig.builders import created, spec
+from projector_rig.log import Log
+from projector_rig.service import caught_up, running_projector
 from waterclock.core.domain.readmodel.rows import AttemptRow, Definition, JobHead, RunRow, dead_letter
 from waterclock.core.runtime.clock import now_us
 from waterclock.projector.sql.migrations import SchemaTooNew, migrate, migrations
@@ -150,7 +150,7 @@ async def test_a_schema_of_a_later_version_is_left_alone(database: asyncpg.Conne
 
 async def one_job(log: Log, nats_url: str, database_url: str, definition: JobSpec) -> dict[str, Any]:
     await log.jobs(msgspec.structs.replace(created("job"), spec=definition))
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
     connection = await asyncpg.connect(database_url)
     await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=str, decoder=msgspec.json.decode)

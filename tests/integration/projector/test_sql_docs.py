@@ -7,9 +7,9 @@ import asyncpg
 import msgspec
 import pytest
 
-from projecting.log import Log
-from projecting.service import caught_up, eventually, projecting
-from projecting.story import EVERY_MINUTE, created, failed, outcome, queued, started, succeeded
+from projector_rig.builders import EVERY_MINUTE, created, failed, outcome, queued, started, succeeded
+from projector_rig.log import Log
+from projector_rig.service import caught_up, eventually, running_projector
 from waterclock.core.domain.instants import DAY, MINUTE, SECOND
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.publisher import Publisher
@@ -71,7 +71,7 @@ async def reader(
     control = Bucket(log.connection, Publisher(log.connection), CONTROL)
     await control.put(member_key("executor", "executor-a"), msgspec.json.encode({"slots": 64, "used": 1}))
     await ensure_work_consumers(log.connection, [("default=email_send", "light")])
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
 
         async def counted() -> bool:

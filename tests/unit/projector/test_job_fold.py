@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from projecting.story import EVERY_MINUTE, T0, created, failed, queued, retry_requested, spec, succeeded
-from projecting.tables import Tables
+from projector_rig.builders import EVERY_MINUTE, T0, created, failed, queued, retry_requested, spec, succeeded
+from projector_rig.tables import Tables
 from waterclock.core.domain.instants import MINUTE, SECOND, datetime_of
 from waterclock.core.domain.readmodel.rows import JobHead
 from waterclock.proto.events import (

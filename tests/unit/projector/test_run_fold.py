@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from projecting.story import (
+from projector_rig.builders import (
     EXECUTOR,
     T0,
     failed,
@@ -14,7 +14,7 @@ from projecting.story import (
     started,
     succeeded,
 )
-from projecting.tables import Tables
+from projector_rig.tables import Tables
 from waterclock.core.domain.instants import MINUTE, SECOND
 from waterclock.core.domain.readmodel.rows import RunRow
 from waterclock.proto.events import (

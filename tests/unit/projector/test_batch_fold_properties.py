@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from projecting.story import EVERY_MINUTE, T0, spec
-from projecting.tables import Tables
+from projector_rig.builders import EVERY_MINUTE, T0, spec
+from projector_rig.tables import Tables
 from waterclock.core.domain.ids import run_id
 from waterclock.core.domain.instants import MINUTE, datetime_of
 from waterclock.proto.events import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from projecting.log import PARTITIONS
+from projector_rig.log import PARTITIONS
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.stream_reader import last_message
 from waterclock.core.runtime.lifecycle import StopSignal
@@ -22,8 +22,10 @@ def settings(nats_url: str, database_url: str, **fields: Any) -> Settings:
 
 
 @asynccontextmanager
-async def projecting(nats_url: str, database_url: str, **fields: Any) -> AsyncIterator[asyncio.Task[None]]:
-    """Runs until the scope ends; then it must have stopped in peace."""
+async def running_projector(
+    nats_url: str, database_url: str, **fields: Any
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Runs until the scope ends; then it must stop by itself, without an error."""
     stop = StopSignal()
     task = asyncio.create_task(run(settings(nats_url, database_url, **fields), stop))
     try:

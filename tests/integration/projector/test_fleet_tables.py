@@ -3,8 +3,8 @@
 import asyncpg
 import msgspec
 
-from projecting.log import Log
-from projecting.service import eventually, projecting
+from projector_rig.log import Log
+from projector_rig.service import eventually, running_projector
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import ensure_work_consumers
@@ -36,7 +36,7 @@ async def test_executors_come_drain_and_go(
         so.__doc__ = f"the executor is {status}"
         await eventually(so)
 
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await control.put(key, msgspec.json.encode(beat))
         await control.put(member_key("executor", "executor-b"), b"nonsense")
         await control.delete(member_key("executor", "executor-b"))
@@ -67,7 +67,7 @@ async def test_queues_show_what_waits(
         )
         return row is not None and tuple(row) == (3, 0, 0, True)
 
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await eventually(counted)
         assert await database.fetchval("SELECT count(*) FROM waterclock.queues") == 10
         assert await database.fetchval("SELECT sum(waiting) FROM waterclock.queues WHERE handler = ''") == 0

@@ -2,9 +2,9 @@
 
 import asyncpg
 
-from projecting.log import PARTITIONS, Log
-from projecting.service import caught_up, projecting
-from projecting.story import EVERY_MINUTE, T0, created, failed, queued, succeeded
+from projector_rig.builders import EVERY_MINUTE, T0, created, failed, queued, succeeded
+from projector_rig.log import PARTITIONS, Log
+from projector_rig.service import caught_up, running_projector
 from waterclock.core.domain.instants import MINUTE
 from waterclock.proto.codec import encode
 from waterclock.proto.names import partition_of, runs_subject
@@ -17,7 +17,7 @@ async def test_jobs_and_runs_appear_in_the_tables(
     q = queued("backup", T0 + MINUTE, version=version)
     await log.runs(q)
     await log.runs(succeeded(q, output={"rows": 7}))
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
         job = await database.fetchrow("SELECT * FROM waterclock.jobs WHERE job_id = 'backup'")
         run = await database.fetchrow("SELECT * FROM waterclock.job_runs WHERE job_id = 'backup'")
@@ -34,7 +34,7 @@ async def test_a_row_that_postgres_refuses_does_not_stop_the_others(
     good, bad, broken = queued("good"), queued("bad"), queued("broken", at=2**80)
     await log.runs(good, bad, broken)
     await log.runs(failed(bad, exit_code=2**80, error_message="boom"), succeeded(good))
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
     rows = await database.fetch("SELECT run_id, status, reason FROM waterclock.job_runs ORDER BY 1")
     assert [tuple(row) for row in rows] == [
@@ -53,6 +53,6 @@ async def test_messages_that_cannot_be_read_are_left_out(
     newer = '{"type":"levitated","run_id":"x","at":1}'
     await log.raw(runs_subject(partition), f'{{"writer":"w","v":9,"events":[{newer},{event}]}}'.encode())
     await log.raw("wc.jobs.0.x", b"{}")
-    async with projecting(nats_url, database_url):
+    async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
     assert await database.fetchval("SELECT array_agg(run_id) FROM waterclock.job_runs") == [q.run_id]

@@ -63,7 +63,7 @@ class Log:
             last = await self.runs(*batch)
         return last
 
-    async def tell(self, steps: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
-        """Append a scenario, step by step."""
+    async def append_steps(self, steps: Iterable[tuple[str, tuple[Any, ...]]]) -> None:
+        """Append a history, step by step."""
         for stream, events in steps:
             await (self.jobs(*events) if stream == "jobs" else self.runs(*events))

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from types import TracebackType
 
-from projecting.service import settings
+from projector_rig.service import settings
 from waterclock.core.runtime.settings import as_environment
 
 _CODE = """

@@ -1,8 +1,8 @@
 """What the feed hands out, and what it leaves on the server."""
 
-from projecting.log import PARTITIONS, Log
-from projecting.service import eventually
-from projecting.story import T0, created, queued
+from projector_rig.builders import T0, created, queued
+from projector_rig.log import PARTITIONS, Log
+from projector_rig.service import eventually
 from waterclock.core.domain.instants import MINUTE
 from waterclock.projector.read.batch_reader import _AHEAD, _ON_THE_WAY, Feed
 from waterclock.projector.read.positions import STREAMS, Positions

@@ -1,10 +1,10 @@
-"""A life of jobs and runs, drawn from a seed: every kind of event, in an order that could happen."""
+"""A history of jobs and runs, drawn from a seed: every kind of event, in an order that could happen."""
 
 import random
 from collections.abc import Iterator
 from typing import Any
 
-from projecting.story import EVERY_MINUTE, T0, spec
+from projector_rig.builders import EVERY_MINUTE, T0, spec
 from waterclock.core.domain.ids import run_id
 from waterclock.core.domain.instants import MINUTE, SECOND, datetime_of
 from waterclock.proto.events import (
@@ -41,7 +41,7 @@ Step = tuple[str, tuple[JobEvent, ...] | tuple[RunEvent, ...]]
 _CRON = Schedule(schedule_type="CRON", cron_expression=("*/5 * * * *",), timezone="Europe/Paris")
 
 
-class Scenario:
+class RandomHistory:
     def __init__(self, seed: int, jobs: int = 20, start: int = T0) -> None:
         self._random = random.Random(seed)
         self._jobs = jobs
