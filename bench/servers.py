@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.runtime.embedded.nats import EmbeddedNats, nats_server_binary
 from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
@@ -49,7 +50,7 @@ def embedded_nats() -> Iterator[tuple[str, Path]]:
     """Just as `waterclock up` embeds it: the URL of its administrator, and a directory that goes with it."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        embedded = EmbeddedNats(directory / "nats", log=directory / "nats.log")
+        embedded = EmbeddedNats(directory / "nats", log=directory / "nats.log", permissions=PERMISSIONS)
         embedded.prepare()
         process = start_blocking(embedded)
         try:

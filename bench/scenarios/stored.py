@@ -17,8 +17,8 @@ from bench.quantiles import curve, lag_figures
 from bench.result import Result
 from bench.scenarios.start_lag import warm_up
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.stream_reader import stream_state
-from waterclock.core.runtime.embedded.nats_credentials import ADMIN, as_role, inbox_of
+from waterclock.core.jetstream.messages import stream_state
+from waterclock.core.runtime.data_directory import ADMIN, as_role, inbox_of
 from waterclock.proto import names
 
 _CHUNK = 20_000

@@ -18,8 +18,8 @@ from chaos.nodes import ClusterNode
 from chaos.witness import until
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame

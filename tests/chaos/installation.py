@@ -17,15 +17,16 @@ import httpx
 from chaos.nodes import ClusterNode
 from chaos.proxy import Proxy
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.jetstream.streams import Layout, ensure_streams
+from waterclock.core.runtime.data_directory import inbox_of
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
-from waterclock.core.runtime.embedded.nats_credentials import inbox_of
 from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
-from waterclock.core.runtime.embedded.server import EmbeddedServer
-from waterclock.core.runtime.processes.child import Child
-from waterclock.core.runtime.processes.program import Component, Server
+from waterclock.core.runtime.embedded.server import EmbeddedServer, ServerProgram
+from waterclock.core.runtime.processes.program import Component
 from waterclock.core.runtime.processes.program import Program as Kept
+from waterclock.core.runtime.processes.supervisor import Child
 
 TESTS = Path(__file__).parent.parent
 TOKEN = "a-token-for-the-fault-suite"
@@ -63,13 +64,13 @@ class Installation:
         postgres = EmbeddedPostgres(self.directory / "postgres", log=logs / "postgres.log")
         brokers: list[EmbeddedServer]
         if self.nodes == 1:
-            brokers = [EmbeddedNats(self.directory / "nats", log=logs / "nats.log")]
+            brokers = [EmbeddedNats(self.directory / "nats", log=logs / "nats.log", permissions=PERMISSIONS)]
         else:
             brokers = list(await ClusterNode.plan(self._scope, self.directory, self.nodes))
         self.servers = [*brokers, postgres]
         await asyncio.gather(*(asyncio.to_thread(server.prepare) for server in self.servers))
         for server in self.servers:
-            self._programs[server.name] = Server(server)
+            self._programs[server.name] = ServerProgram(server)
         await self._run([server.name for server in self.servers])
         async with self.log() as log:
             await ensure_streams(log, Layout(replicas=3 if self.nodes > 1 else 1))

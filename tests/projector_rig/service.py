@@ -10,7 +10,7 @@ import asyncpg
 
 from projector_rig.log import PARTITIONS
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.stream_reader import last_message
+from waterclock.core.jetstream.messages import last_message
 from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.service import run

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
+from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 
@@ -20,7 +21,9 @@ from .server import Server
 
 
 def own_nats(directory: Path) -> AbstractContextManager[Server]:
-    return _running(Server(EmbeddedNats(directory / "nats", log=directory / "logs" / "nats.log")))
+    return _running(
+        Server(EmbeddedNats(directory / "nats", log=directory / "logs" / "nats.log", permissions=PERMISSIONS))
+    )
 
 
 def own_postgres(directory: Path) -> AbstractContextManager[Server]:

@@ -14,25 +14,28 @@ import msgspec
 from waterclock.api.demo import submit_demo
 from waterclock.core.jetstream.connection import Connection as Log
 from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime import structured_logs
 from waterclock.core.runtime.data_directory import (
+    ADMIN,
+    CLIENT,
     Connection,
     DataInUse,
+    inbox_of,
     locked,
+    private_directory,
     read_connection,
     write_connection,
+    write_private,
 )
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
-from waterclock.core.runtime.embedded.nats_credentials import ADMIN, CLIENT, inbox_of
 from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port, is_free
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
-from waterclock.core.runtime.embedded.server import EmbeddedServer, ServerFailed
+from waterclock.core.runtime.embedded.server import EmbeddedServer, ServerProgram
 from waterclock.core.runtime.lifecycle import WRONG_USAGE, StopSignal
-from waterclock.core.runtime.private_file import private_directory, write_private
-from waterclock.core.runtime.processes.child import ChildFailed
-from waterclock.core.runtime.processes.program import Component, Server
-from waterclock.core.runtime.processes.supervisor import Supervisor
+from waterclock.core.runtime.processes.program import Component, ProgramFailed
+from waterclock.core.runtime.processes.supervisor import ChildFailed, Supervisor
 from waterclock.core.runtime.settings import Settings, SettingsError, as_environment
 
 PROCESSES = ("nats", "postgres", "scheduler", "executor", "projector", "api")
@@ -56,7 +59,7 @@ async def up(settings: Settings, *, demo: bool) -> int:
     except ChildFailed as error:
         print(f"waterclock up: {error}; the servers' logs are in {settings.data / 'logs'}", file=sys.stderr)
         return error.exit_code if error.exit_code == WRONG_USAGE else 1
-    except (ServerFailed, LogError, OSError) as error:
+    except (ProgramFailed, LogError, OSError) as error:
         print(f"waterclock up: {error}", file=sys.stderr)
         return 1
 
@@ -111,7 +114,7 @@ class _Household:
 
     async def _start_servers(self, supervisor: Supervisor) -> Connection:
         settings, data = self._settings, self._data
-        nats = EmbeddedNats(data / "nats", log=data / "logs" / "nats.log")
+        nats = EmbeddedNats(data / "nats", log=data / "logs" / "nats.log", permissions=PERMISSIONS)
         postgres = EmbeddedPostgres(data / "postgres", log=data / "logs" / "postgres.log")
         embedded: list[EmbeddedServer] = []
         if settings.nats_url is None:
@@ -119,7 +122,7 @@ class _Household:
         if settings.database_url is None:
             embedded.append(postgres)
         await asyncio.gather(*(asyncio.to_thread(server.prepare) for server in embedded))
-        await supervisor.start([Server(server, inherit=[self._lock]) for server in embedded])
+        await supervisor.start([ServerProgram(server, inherit=[self._lock]) for server in embedded])
         if settings.nats_url is None:
             await self._lay_out(nats)
         scheme = "http" if settings.http_cert is None else "https"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from waterclock.core.runtime.metrics import Quiet, Spread, counter, gauge
+from waterclock.core.runtime.metrics import Histogram, ScopedCollector, counter, gauge
 from waterclock.executor.attempt.outcome import OutcomeEvent
 from waterclock.proto.events import (
     Instant,
@@ -39,7 +39,7 @@ _KINDS = {
 _NOT_STARTED = (OutcomeRejected, RunsMissed)
 
 
-class Tally(Quiet):
+class Tally(ScopedCollector):
     def __init__(self, *, slots: Callable[[], tuple[int, int]], in_hand: Callable[[], int]) -> None:
         self._slots = slots
         self._in_hand = in_hand
@@ -48,10 +48,10 @@ class Tally(Quiet):
         self._claims: Counter[str] = Counter()
         self._retries = 0
         self._dead = 0
-        self._lag = Spread()
-        self._late = Spread()
-        self._decide, self._queue, self._start = Spread(), Spread(), Spread()
-        self._took = Spread()
+        self._lag = Histogram()
+        self._late = Histogram()
+        self._decide, self._queue, self._start = Histogram(), Histogram(), Histogram()
+        self._took = Histogram()
 
     def ended(
         self, item: WorkItem, event: OutcomeEvent | OutcomeRejected | RunsMissed, pulled: Instant

@@ -73,7 +73,7 @@ class Executor:
                 in_hand=in_hand,
                 tally=tally,
             )
-            scope.enter_context(tally.shown())
+            scope.enter_context(tally.registered())
             await scope.enter_async_context(desk.stops.listening(connection, self.executor_id))
             processes = await scope.enter_async_context(Processes.open()) if self._runs_processes else None
             lines = await self._lines(scope, connection, publisher, processes)

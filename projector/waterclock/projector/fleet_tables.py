@@ -10,7 +10,7 @@ from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.readmodel.rows import json_value
 from waterclock.core.jetstream.bucket import Bucket, Entry
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.stream_reader import next_message
+from waterclock.core.jetstream.messages import next_message
 from waterclock.projector.sql.statements import statement
 from waterclock.proto import names
 from waterclock.proto.events import Instant

@@ -8,7 +8,7 @@ from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us
-from waterclock.core.runtime.processes.child import Backoff
+from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.fleet_tables import Census
 from waterclock.projector.membership import Share

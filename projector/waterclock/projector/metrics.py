@@ -8,14 +8,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.clock import now_us
-from waterclock.core.runtime.metrics import Quiet, Spread, gauge
+from waterclock.core.runtime.metrics import Histogram, ScopedCollector, gauge
 from waterclock.projector.write.store import Move
 
 
-class Tally(Quiet):
+class Tally(ScopedCollector):
     def __init__(self) -> None:
         self._events = 0
-        self._batches = Spread()
+        self._batches = Histogram()
         self._lag: Counter[str] = Counter()
         self._waiting = 0
         self._at = 0

@@ -12,7 +12,7 @@ from waterclock.core.jetstream.log_identity import LogWatch, WrongLog, halt, lif
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready
-from waterclock.core.runtime.processes.child import Backoff
+from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts import service as alerts
 from waterclock.projector.housekeeping import Housekeeping

@@ -14,7 +14,7 @@ import asyncpg
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.log_identity import KnownStream
-from waterclock.core.jetstream.stream_reader import stream_state
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.projector.fold.projection import Prepared, Projection, Writing
 from waterclock.projector.metrics import TALLY

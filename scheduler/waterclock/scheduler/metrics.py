@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterator, Sequence
 from prometheus_client.core import CounterMetricFamily, Metric
 
 from waterclock.core.domain.instants import SECOND
-from waterclock.core.runtime.metrics import Quiet, Spread, counter, gauge
+from waterclock.core.runtime.metrics import Histogram, ScopedCollector, counter, gauge
 from waterclock.proto.events import RunEvent, RunQueued
 from waterclock.proto.heartbeats import PartitionStatus
 
 Statuses = Callable[[], Sequence[PartitionStatus | None]]
 
 
-class Tally(Quiet):
+class Tally(ScopedCollector):
     def __init__(self) -> None:
         self._decisions: Counter[type[RunEvent]] = Counter()
         self._frames = 0
         self._given_up: Counter[str] = Counter()
-        self._lag = Spread()
-        self._passes = Spread()
-        self._takeovers = Spread()
+        self._lag = Histogram()
+        self._passes = Histogram()
+        self._takeovers = Histogram()
         self._statuses: Statuses = tuple
 
     def watch(self, statuses: Statuses) -> None:

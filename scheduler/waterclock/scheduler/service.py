@@ -41,7 +41,7 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         )
         ownership = Ownership(ports, partitions=settings.partitions, ttl=settings.lease_seconds)
         ports.tally.watch(lambda: [held.status for held in ownership.owned])
-        stack.enter_context(ports.tally.shown())
+        stack.enter_context(ports.tally.registered())
         log_watch = LogWatch(connection)
         await log_watch.check()
         await ownership.first_round()

@@ -10,8 +10,8 @@ from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState, Run
 from waterclock.core.domain.partition.timing_index import HORIZON
 from waterclock.core.jetstream.log_identity import KnownStream, check_stream
+from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.stream_reader import last_message, stream_state
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import JobCreated, JobEvent

@@ -12,8 +12,8 @@ import pytest
 from waterclock.api.auth.gate import Gate
 from waterclock.api.client.client import Client
 from waterclock.api.errors import Forbidden, NotFound, Unauthenticated
+from waterclock.core.jetstream.messages import last_message
 from waterclock.core.jetstream.protocol import publish_command
-from waterclock.core.jetstream.stream_reader import last_message
 from waterclock.proto import methods, names
 from waterclock.proto.methods import METHODS, Method
 

@@ -11,8 +11,8 @@ from waterclock.api.commands.job_messages import NewJob
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.jetstream.stream_reader import last_message, stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names

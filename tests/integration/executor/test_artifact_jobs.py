@@ -15,7 +15,7 @@ import pytest
 
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.settings import Settings
-from waterclock.core.store.jetstream_store import EmbeddedStore
+from waterclock.core.store.jetstream_store import JetStreamStore
 from waterclock.core.store.store import Store, one_piece
 from waterclock.executor.perform.artifact_cache import ArtifactCache, NoSuchArtifact
 from waterclock.proto import names
@@ -27,7 +27,7 @@ from workshop.shop import Shop, open_shop
 
 @pytest.fixture
 async def store(owner: Owner) -> Store:
-    return EmbeddedStore(owner.connection, Publisher(owner.connection), names.ARTIFACTS)
+    return JetStreamStore(owner.connection, Publisher(owner.connection), names.ARTIFACTS)
 
 
 @pytest.fixture

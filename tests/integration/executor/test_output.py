@@ -8,7 +8,7 @@ import pytest
 
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.settings import Settings
-from waterclock.core.store.jetstream_store import EmbeddedStore
+from waterclock.core.store.jetstream_store import JetStreamStore
 from waterclock.core.store.store import log_name
 from waterclock.executor import Context, Worker
 from waterclock.proto import names
@@ -39,7 +39,7 @@ async def shop(owner: Owner, settings: Settings) -> AsyncIterator[Shop]:
 
 
 async def log_of(owner: Owner, item: WorkItem) -> bytes:
-    store = EmbeddedStore(owner.connection, Publisher(owner.connection), names.LOGS)
+    store = JetStreamStore(owner.connection, Publisher(owner.connection), names.LOGS)
     return b"".join([piece async for piece in store.get(log_name(item.run_id, item.attempt))])
 
 

@@ -6,9 +6,9 @@ from integration.jetstream.eventually import eventually
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.stream_reader import last_message, stream_state
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from servers.server import Server
 from waterclock.core.jetstream import bucket as buckets
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.proto import names
 

@@ -12,9 +12,9 @@ from integration.jetstream.relay import relay
 from servers.server import Server
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotFound
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull import Delivery, Pull
-from waterclock.core.jetstream.stream_reader import stream_state
 
 CONSUMER = "quick"
 

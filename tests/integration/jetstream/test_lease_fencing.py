@@ -11,8 +11,8 @@ from servers.server import Server
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, Refused
 from waterclock.core.jetstream.lease import Lease
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.publisher import Expect, Publisher
-from waterclock.core.jetstream.stream_reader import stream_state
 
 SUBJECT = "wc.lease.1"
 

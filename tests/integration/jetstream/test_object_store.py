@@ -7,9 +7,9 @@ import pytest
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Damaged, NotFound
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.objects import CHUNK, Objects
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.jetstream.stream_reader import stream_state
 
 
 @pytest.fixture

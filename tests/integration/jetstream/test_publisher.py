@@ -5,8 +5,8 @@ import pytest
 from integration.jetstream.eventually import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, Duplicate, LogFull, LogUnavailable, TooLarge
+from waterclock.core.jetstream.messages import last_message, message_at, next_message, stream_state
 from waterclock.core.jetstream.publisher import Expect, Message, Publisher
-from waterclock.core.jetstream.stream_reader import last_message, message_at, next_message, stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 
 

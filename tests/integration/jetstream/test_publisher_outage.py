@@ -11,8 +11,8 @@ from integration.jetstream.relay import Relay, relay
 from servers.server import Server
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, LogUnavailable
+from waterclock.core.jetstream.messages import last_message, message_at, stream_state
 from waterclock.core.jetstream.publisher import Expect, Message, Publisher
-from waterclock.core.jetstream.stream_reader import last_message, message_at, stream_state
 
 
 async def test_every_acknowledged_message_survives_kill_nine(

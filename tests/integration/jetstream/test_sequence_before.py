@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.messages import message_at, sequence_before
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.stream_reader import message_at, sequence_before
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.proto import names
 

@@ -7,8 +7,8 @@ import pytest
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LayoutError
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers, stream_configs
 from waterclock.proto import names
 

@@ -10,11 +10,13 @@ import pytest
 
 from servers.backend import own_nats, own_postgres
 from servers.server import Server
+from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
-from waterclock.core.runtime.embedded.postgres_user import unprivileged
-from waterclock.core.runtime.embedded.server import ServerFailed, start_blocking
+from waterclock.core.runtime.embedded.server import start_blocking
+from waterclock.core.runtime.processes.identity import unprivileged
 from waterclock.core.runtime.processes.process import spawn, stop_blocking
+from waterclock.core.runtime.processes.program import ProgramFailed
 
 
 async def test_nats_keeps_acknowledged_messages_across_kill(nats_server: Server) -> None:
@@ -42,11 +44,11 @@ async def test_nats_wants_a_password(nats_server: Server) -> None:
 
 
 def test_nats_that_does_not_sync_is_refused(tmp_path: Path) -> None:
-    server = EmbeddedNats(tmp_path / "nats", log=tmp_path / "nats.log")
+    server = EmbeddedNats(tmp_path / "nats", log=tmp_path / "nats.log", permissions=PERMISSIONS)
     server.prepare()
     config = tmp_path / "nats" / "nats.conf"
     config.write_text(config.read_text().replace('"sync_interval": "always",', ""))
-    with pytest.raises(ServerFailed, match="sync_always"):
+    with pytest.raises(ProgramFailed, match="sync_always"):
         start_blocking(server)
 
 

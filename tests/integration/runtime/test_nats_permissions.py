@@ -14,11 +14,11 @@ from servers.server import Server
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotAllowed
 from waterclock.core.jetstream.nats_client import WireClient
-from waterclock.core.jetstream.permissions import ROLE, ROLES, server_config, table
+from waterclock.core.jetstream.permissions import PERMISSIONS, ROLE, ROLES, server_config, table
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers, stream_configs
+from waterclock.core.runtime.data_directory import ADMIN
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
-from waterclock.core.runtime.embedded.nats_credentials import ADMIN
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "security.md"
@@ -30,7 +30,7 @@ COMPONENTS = SERVED[:-1]
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedNats]:
     directory = tmp_path_factory.mktemp("permissions")
-    nats_server = EmbeddedNats(directory / "nats", log=directory / "nats.log")
+    nats_server = EmbeddedNats(directory / "nats", log=directory / "nats.log", permissions=PERMISSIONS)
     server = Server(nats_server)
     server.start()
     try:
@@ -236,7 +236,7 @@ def test_users_of_an_older_version_are_gone_and_passwords_stay(tmp_path: Path) -
     directory.mkdir()
     file = directory / "credentials.json"
     file.write_text('{"server_name": "waterclock-1", "users": {"waterclock": "old", "api": "kept"}}')
-    EmbeddedNats(directory, log=tmp_path / "nats.log").prepare()
+    EmbeddedNats(directory, log=tmp_path / "nats.log", permissions=PERMISSIONS).prepare()
     found = json.loads(file.read_text())
     assert found["server_name"] == "waterclock-1"
     assert set(found["users"]) == {role.name for role in ROLES}

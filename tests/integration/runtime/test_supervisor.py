@@ -13,12 +13,13 @@ import pytest
 
 from servers.leftovers import leftovers
 from waiting import is_alive, until
+from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.runtime.data_directory import DataInUse, locked, read_processes
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
-from waterclock.core.runtime.processes.child import Backoff, Child, ChildFailed
+from waterclock.core.runtime.embedded.server import ServerProgram
 from waterclock.core.runtime.processes.process import Process, spawn
-from waterclock.core.runtime.processes.program import Component, Launched, Server
-from waterclock.core.runtime.processes.supervisor import Supervisor
+from waterclock.core.runtime.processes.program import Component, Launched
+from waterclock.core.runtime.processes.supervisor import Backoff, Child, ChildFailed, Supervisor
 
 READY = "import os, signal, time; os.write(int(os.environ['WATERCLOCK_READY_FD']), b'1')\n"
 OBEDIENT = READY + "signal.pause()"
@@ -150,10 +151,10 @@ async def test_stopping_while_starting_leaves_nothing(tmp_path: Path) -> None:
 
 
 async def test_an_embedded_server_is_a_child_like_the_others(tmp_path: Path) -> None:
-    nats = EmbeddedNats(tmp_path / "nats", log=tmp_path / "nats.log")
+    nats = EmbeddedNats(tmp_path / "nats", log=tmp_path / "nats.log", permissions=PERMISSIONS)
     nats.prepare()
     async with Supervisor(tmp_path, names=["nats"]) as supervisor:
-        await supervisor.start([Server(nats)])
+        await supervisor.start([ServerProgram(nats)])
         [pid] = read_processes(tmp_path)["nats"]
         os.kill(pid, signal.SIGKILL)
         await until(lambda: read_processes(tmp_path)["nats"] not in ([], [pid]), what="a new nats-server")
@@ -172,10 +173,10 @@ class Freezing(EmbeddedNats):
 
 
 async def test_a_server_that_lives_but_is_of_no_use_is_started_anew(tmp_path: Path) -> None:
-    nats = Freezing(tmp_path / "nats", log=tmp_path / "nats.log")
+    nats = Freezing(tmp_path / "nats", log=tmp_path / "nats.log", permissions=PERMISSIONS)
     nats.prepare()
     async with Supervisor(tmp_path, names=["nats"]) as supervisor:
-        await supervisor.start([Server(nats)])
+        await supervisor.start([ServerProgram(nats)])
         [pid] = read_processes(tmp_path)["nats"]
         nats.frozen = True
         await until(lambda: read_processes(tmp_path)["nats"] not in ([], [pid]), what="a new nats-server")
@@ -186,19 +187,24 @@ ORPHANS = """
 import asyncio, sys, uvloop
 from pathlib import Path
 from waterclock.core.runtime.data_directory import locked
+from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
-from waterclock.core.runtime.processes.program import Component, Server
+from waterclock.core.runtime.embedded.server import ServerProgram
+from waterclock.core.runtime.processes.program import Component
 from waterclock.core.runtime.processes.supervisor import Supervisor
 
 data = Path(sys.argv[1])
 
 async def main(lock):
-    servers = [kind(data / kind.name, log=data / "server.log") for kind in (EmbeddedNats, EmbeddedPostgres)]
+    servers = [
+        EmbeddedNats(data / "nats", log=data / "server.log", permissions=PERMISSIONS),
+        EmbeddedPostgres(data / "postgres", log=data / "server.log"),
+    ]
     for server in servers:
         server.prepare()
     async with Supervisor(data, names=[]) as supervisor:
-        await supervisor.start([Server(server, inherit=[lock]) for server in servers])
+        await supervisor.start([ServerProgram(server, inherit=[lock]) for server in servers])
         await supervisor.start([Component("executor", [sys.executable, "-S", "-c", sys.argv[2]], {}, grace=5)])
         (data / "up").touch()
         await asyncio.Event().wait()

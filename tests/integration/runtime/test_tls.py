@@ -19,7 +19,7 @@ from waterclock.api.client.discovery import find
 from waterclock.api.errors import Unreachable
 from waterclock.core.jetstream.connection import open_log
 from waterclock.core.jetstream.errors import LogUnavailable
-from waterclock.core.jetstream.stream_reader import stream_state
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.embedded.nats import nats_server_binary
 from waterclock.core.runtime.embedded.ports import free_port, is_free

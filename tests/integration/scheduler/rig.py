@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.jetstream.publisher import Expect, Publisher
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.stream_reader import last_message, stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.lifecycle import StopSignal

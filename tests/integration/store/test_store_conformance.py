@@ -10,7 +10,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.embedded.ports import free_port
-from waterclock.core.store.jetstream_store import EmbeddedStore
+from waterclock.core.store.jetstream_store import JetStreamStore
 from waterclock.core.store.s3 import S3Store
 from waterclock.core.store.store import Missing, Store, StoreError, one_piece
 from waterclock.proto import names
@@ -34,7 +34,7 @@ async def store(
         async with Connection.open(nats_url, name="store") as connection:
             await ensure_streams(connection, Layout())
             kind = names.LOGS if request.param == "embedded logs" else names.ARTIFACTS
-            yield EmbeddedStore(connection, Publisher(connection), kind)
+            yield JetStreamStore(connection, Publisher(connection), kind)
 
 
 async def read(store: Store, name: str) -> bytes:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from waterclock.core.domain.instants import SECOND
-from waterclock.core.jetstream.consumers import Delivery
+from waterclock.core.jetstream.messages import Delivery
 from waterclock.executor.attempt.in_hand import InHand, Running
 from waterclock.executor.attempt.progress import ProgressReports
 from waterclock.proto.events import RunReported

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from waterclock.core.jetstream.errors import LogUnavailable
-from waterclock.core.jetstream.work_queue import Swept
+from waterclock.core.jetstream.work_queue import SweepResult
 from waterclock.executor.intake.sources import Source
 from waterclock.executor.intake.stale_work import sweep_after_restarts
 
@@ -14,7 +14,7 @@ from waterclock.executor.intake.stale_work import sweep_after_restarts
 class Server:
     """Answers sweeps from a script, and lets time pass only from look to look."""
 
-    def __init__(self, *looks: Swept | None, restart_at: int = 0) -> None:
+    def __init__(self, *looks: SweepResult | None, restart_at: int = 0) -> None:
         self._looks = list(looks)
         self._restart_at = restart_at
         self.waits: list[float] = []
@@ -29,7 +29,7 @@ class Server:
         if len(self.waits) == self._restart_at:
             self.restart()
 
-    async def sweep(self, consumer: str, subject: str) -> Swept:
+    async def sweep(self, consumer: str, subject: str) -> SweepResult:
         look = self._looks.pop(0)
         if look is None:
             raise LogUnavailable("away")
@@ -50,8 +50,8 @@ class Server:
         return self.waits
 
 
-def look(done: int, given_out: int) -> Swept:
-    return Swept(0, done, given_out)
+def look(done: int, given_out: int) -> SweepResult:
+    return SweepResult(0, done, given_out)
 
 
 async def test_it_is_looked_at_twice_where_nothing_was_under_way() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from waterclock.core.jetstream.consumers import delivery_of
+from waterclock.core.jetstream.messages import delivery_of
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import sys
 
 PROGRAM = """
 import sys
-from waterclock.core.runtime.lean_start import lean_start
-lean_start()
+from waterclock.core.runtime.nats_without_aiohttp import import_nats_without_aiohttp
+import_nats_without_aiohttp()
 import nats
 assert not [name for name in sys.modules if name.startswith("aiohttp")], "loaded after all"
 import aiohttp

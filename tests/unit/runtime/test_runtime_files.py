@@ -10,17 +10,17 @@ import pytest
 
 from waterclock.core.runtime.data_directory import (
     Connection,
+    kept_credentials,
     read_connection,
     read_processes,
     resolved,
     write_connection,
+    write_private,
     write_processes,
 )
-from waterclock.core.runtime.embedded.nats_credentials import kept_credentials
 from waterclock.core.runtime.embedded.ports import free_port, is_free, kept_port
 from waterclock.core.runtime.lifecycle import instance_id
-from waterclock.core.runtime.private_file import write_private
-from waterclock.core.runtime.processes.child import Backoff
+from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings, SettingsError
 
 CONNECTION = Connection(

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    from waterclock.core.runtime.lean_start import lean_start
+    from waterclock.core.runtime.nats_without_aiohttp import import_nats_without_aiohttp
 
-    lean_start()
+    import_nats_without_aiohttp()
 
     from waterclock.api.cli.program import run
 

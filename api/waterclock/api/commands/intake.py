@@ -17,8 +17,8 @@ from waterclock.api.commands.job_messages import FRAME_JOBS, Letter, NewJob
 from waterclock.api.metrics import ACCEPTED
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, Duplicate, LogError
+from waterclock.core.jetstream.messages import last_message
 from waterclock.core.jetstream.publisher import Expect, Message, Publisher
-from waterclock.core.jetstream.stream_reader import last_message
 from waterclock.proto import names
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from waterclock.api.queries import fleet
 from waterclock.core.domain.explain.audit_report import AuditReport
 from waterclock.core.domain.explain.auditor import Auditor
 from waterclock.core.domain.instants import datetime_of, instant_of, rfc3339
+from waterclock.core.jetstream.messages import sequence_before
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.stream_reader import sequence_before
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.answers import Audit

@@ -11,7 +11,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from waterclock.api.application import Application
 from waterclock.api.http import metrics, openapi, reference
 from waterclock.core.jetstream.errors import LogError
-from waterclock.core.jetstream.stream_reader import stream_state
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.proto import names
 from waterclock.proto.answers import Health
 

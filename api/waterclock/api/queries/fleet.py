@@ -8,7 +8,7 @@ import msgspec
 from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.stream_reader import next_message
+from waterclock.core.jetstream.messages import next_message
 from waterclock.proto import names
 from waterclock.proto.answers import Executor, Partition, Queue
 from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat

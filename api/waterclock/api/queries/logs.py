@@ -9,7 +9,7 @@ from waterclock.api.queries.changes import status_after
 from waterclock.api.queries.run_log import News, Said, Tape, and_events, kept, listening, so_far
 from waterclock.api.queries.runs import find
 from waterclock.api.registry import streams
-from waterclock.core.jetstream.stream_reader import stream_state
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.proto import methods, names
 from waterclock.proto.answers import LogChunk, Run
 from waterclock.proto.events import Outcome, RunCancelled, RunEvent, RunLost, RunQueued

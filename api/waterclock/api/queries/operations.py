@@ -11,7 +11,7 @@ from waterclock.api.queries import fleet
 from waterclock.api.readmodels import health
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
-from waterclock.core.jetstream.stream_reader import last_message, stream_state
+from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Check, Executor, Page, Partition, Queue, SystemStatus
 from waterclock.proto.queries import Nothing

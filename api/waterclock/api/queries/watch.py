@@ -21,8 +21,8 @@ from waterclock.api.queries.jobs import find
 from waterclock.api.readmodels import jobs, runs
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import streams
+from waterclock.core.jetstream.messages import sequence_before, stream_state
 from waterclock.core.jetstream.pull import Delivery, Pull
-from waterclock.core.jetstream.stream_reader import sequence_before, stream_state
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Change, Run
 from waterclock.proto.queries import WatchQuery

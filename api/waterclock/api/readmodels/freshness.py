@@ -5,7 +5,7 @@ import asyncio
 from waterclock.api.readmodels import runs
 from waterclock.api.readmodels.pool import Pool
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.stream_reader import last_message
+from waterclock.core.jetstream.messages import last_message
 from waterclock.proto import names
 
 _PAUSE = 0.01

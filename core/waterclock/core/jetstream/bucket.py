@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.messages import Stored, last_message
 from waterclock.core.jetstream.publisher import MAX_BATCH, Expect, Message, Publisher
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.stream_reader import Stored, last_message
 from waterclock.proto import names
 
 _TOMBSTONE = {"KV-Operation": "DEL"}

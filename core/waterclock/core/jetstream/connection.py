@@ -1,9 +1,4 @@
-"""One connection to NATS, with the options that make it safe to build on.
-
-The connection that the settings name.
-
-Saying something to whoever listens now.
-"""
+"""One connection to NATS: questions and their answers, calls of the JetStream API, reconnects."""
 
 import asyncio
 import json
@@ -13,6 +8,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -20,9 +16,12 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, NotAllowed, error_of, reason_of
 from waterclock.core.jetstream.nats_client import Disconnected, Msg, NatsError, WireClient
 from waterclock.core.jetstream.protocol import parse_headers, publish_command
-from waterclock.core.jetstream.replies import Inbox, Reply
 from waterclock.core.runtime.settings import Settings, SettingsError
 from waterclock.core.runtime.tls import nats_context
+
+Reply = tuple[bytes, bytes]
+"""Header block and payload."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +31,43 @@ _GRACE = 2.0
 _NOT_ALLOWED = re.compile(r'(?i)permissions violation for publish to "([^"]+)"')
 _HOPELESS = ("authorization", "certificate verify failed", "does not speak tls")
 """What to ask again would not change while connecting: our password is wrong, or the server is not who it should be."""
+
+
+class Inbox:
+    """Where replies arrive: one subscription, and one future for each question."""
+
+    def __init__(self, client: WireClient) -> None:
+        self._client = client
+        self._prefix = ""
+        self._numbers = count(1)
+        self._waiting: dict[bytes, asyncio.Future[Reply]] = {}
+
+    async def open(self) -> None:
+        self._prefix = self._client.new_inbox() + "."
+        await self._client.tap(self._prefix + "*", self._receive)
+
+    def expect(self) -> tuple[str, asyncio.Future[Reply]]:
+        """A fresh reply subject, and the future of what arrives there. `forget` it in the end."""
+        subject = f"{self._prefix}{next(self._numbers)}"
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._waiting[subject.encode()] = future
+        return subject, future
+
+    def forget(self, subject: str) -> None:
+        self._waiting.pop(subject.encode(), None)
+
+    def disconnected(self) -> None:
+        """What was asked through the old socket is not answered any more: say so now, not at the deadline."""
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(Disconnected())
+                future.exception()  # seen: whoever asked may have given up already
+
+    def _receive(self, subject: bytes, reply: bytes, header: bytes, payload: bytes) -> None:
+        future = self._waiting.pop(subject, None)
+        if future is not None and not future.done():
+            future.set_result((header, payload))
 
 
 class Connection:
@@ -234,6 +270,7 @@ def _split_secrets(url: str) -> tuple[list[str], _Secrets]:
 
 @asynccontextmanager
 async def open_log(settings: Settings, *, name: str) -> AsyncIterator[Connection]:
+    """The connection that the settings name."""
     if settings.nats_url is None:
         raise SettingsError("nats_url", "a URL like nats://host:4222", "nothing", name)
     async with Connection.open(

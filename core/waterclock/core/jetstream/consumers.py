@@ -1,67 +1,26 @@
 """Where a pull gets its consumer from, and which of its deliveries count.
 
 A message as a consumer hands it out. All that is known about it travels in its reply subject.
+
+Pull requests on one consumer through one inbox, until something breaks.
+
+A request asks for so many messages within two seconds. The server says with a status message how many of them
+it did not deliver, so the number outstanding is always known. A break (reconnect, consumer gone, silence) ends
+the flow; its inbox dies with it, so that the server drops the requests it still knows. Silence is also how the
+server tells that too many requests wait on the consumer already.
 """
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-
-from msgspec import Struct
+from itertools import count
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotFound
-from waterclock.core.jetstream.protocol import is_absent, parse_headers
-
-
-class Delivery(Struct, frozen=True, gc=False):
-    subject: str
-    data: bytes
-    reply: str
-    sequence: int
-    """In the stream."""
-    delivered: int
-    """How often it was handed out, this time included."""
-    pending: int
-    """How many more the consumer had for us at that moment."""
-    timestamp_ns: int
-    header_block: bytes = b""
-    consumer_sequence: int = 0
-    consumer: str = ""
-
-    @property
-    def headers(self) -> dict[str, str] | None:
-        """Parsed at every access: few readers need them."""
-        return parse_headers(self.header_block) if self.header_block else None
-
-    @property
-    def is_absent(self) -> bool:
-        """Whether it only says that there is nothing."""
-        return bool(self.header_block) and is_absent(parse_headers(self.header_block), self.timestamp_ns)
-
-
-def delivery_of(subject: bytes, reply: bytes, header: bytes, payload: bytes) -> Delivery:
-    """Reads `$JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<time>.<pending>`.
-
-    The newer form has domain and account before the stream, and may have a token at the end.
-    """
-    text = reply.decode()
-    fields = text.split(".")
-    first = 4 if len(fields) == 9 else 6
-    delivered, sequence, consumer_sequence, timestamp, pending = fields[first : first + 5]
-    return Delivery(
-        subject.decode(),
-        payload,
-        text,
-        int(sequence),
-        int(delivered),
-        int(pending),
-        int(timestamp),
-        header,
-        int(consumer_sequence),
-        fields[first - 1],
-    )
-
+from waterclock.core.jetstream.messages import Delivery, delivery_of
+from waterclock.core.jetstream.nats_client import Disconnected
+from waterclock.core.jetstream.protocol import parse_headers
 
 _IDLE_NS = 30_000_000_000
 
@@ -167,3 +126,92 @@ class DurableSource:
 
     def discard(self) -> None:
         """It is not ours to delete."""
+
+
+_EXPIRES = 2.0
+_HEARTBEAT = 0.5
+_SILENCE = 1.5
+_WATCH = 0.5
+
+
+class Flow:
+    def __init__(
+        self,
+        connection: Connection,
+        stream: str,
+        consumer: str,
+        *,
+        deliver: Callable[[Delivery], None],
+        room: Callable[[], None],
+    ) -> None:
+        """`deliver` is called with each message, `room` when requests ended without one."""
+        self.outstanding = 0
+        self.broken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._client = connection.nc
+        self._loop = asyncio.get_running_loop()
+        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}".encode()
+        self._inbox = ""
+        self._deliver = deliver
+        self._room = room
+        self._numbers = count(1)
+        self._heard = self._asked = self._loop.time()
+        self._suspect = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+        self._unregister = connection.on_reconnect(lambda: self.break_off("reconnected"))
+
+    async def open(self) -> None:
+        self._inbox = self._client.new_inbox()
+        self._unsubscribe = await self._client.tap(f"{self._inbox}.*", self._receive)
+        self._timer = self._loop.call_later(_WATCH, self._watch)
+
+    def request(self, messages: int) -> None:
+        body = b'{"batch":%d,"expires":%d,"idle_heartbeat":%d}' % (messages, _EXPIRES * 1e9, _HEARTBEAT * 1e9)
+        reply = f"{self._inbox}.{next(self._numbers)}".encode()
+        try:
+            self._client.send(b"PUB %b %b %d\r\n%b\r\n" % (self._subject, reply, len(body), body))
+        except Disconnected:
+            return
+        self.outstanding += messages
+        self._asked = self._loop.time()
+
+    def break_off(self, reason: str) -> None:
+        if not self.broken.done():
+            self.broken.set_result(reason)
+
+    def close(self) -> None:
+        self._unregister()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+
+    def _receive(self, subject: bytes, reply: bytes, header: bytes, payload: bytes) -> None:
+        self._heard = self._loop.time()
+        if reply:
+            self.outstanding -= 1
+            self._deliver(delivery_of(subject, reply, header, payload))
+        elif not header.startswith(b"NATS/1.0 100"):
+            self._ended(parse_headers(header))
+
+    def _ended(self, status: dict[str, str]) -> None:
+        """A request is over before it got all it asked for: time is up, or the consumer is not there."""
+        left = status.get("Nats-Pending-Messages")
+        if left is None:
+            self.break_off(f"{status.get('Status')} {status.get('Description')}")
+        else:
+            self.outstanding -= int(left)
+            self._room()
+
+    def _watch(self) -> None:
+        """Silence counts only when seen twice: after a stall of our own, what came meanwhile is yet to be read."""
+        now = self._loop.time()
+        unanswered = now - self._asked
+        silent = unanswered > _SILENCE and now - self._heard > _SILENCE
+        overdue = unanswered > _EXPIRES + _SILENCE
+        dead = self.outstanding > 0 and (silent or overdue)
+        if dead and self._suspect:
+            self.break_off("silence")
+            return
+        self._suspect = dead
+        self._timer = self._loop.call_later(_WATCH, self._watch)

@@ -8,8 +8,8 @@ from msgspec import Struct
 from waterclock.core.domain.job.aggregate import Job, JobCommand, decide, evolve
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.messages import Stored, last_message, message_at, next_message
 from waterclock.core.jetstream.publisher import Expect, Publisher
-from waterclock.core.jetstream.stream_reader import Stored, last_message, message_at, next_message
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame, encode

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.messages import Stored, last_message
 from waterclock.core.jetstream.publisher import Expect, Publisher
-from waterclock.core.jetstream.stream_reader import Stored, last_message
 
 
 class LeaseState(Struct, frozen=True, kw_only=True):

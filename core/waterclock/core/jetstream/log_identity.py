@@ -29,9 +29,9 @@ from waterclock.core.domain.instants import datetime_of, instant_of
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError, LogUnavailable, NotFound
+from waterclock.core.jetstream.messages import StreamState, stream_state
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.jetstream.stream_reader import StreamState, stream_state
-from waterclock.core.runtime.clock import agree
+from waterclock.core.runtime.clock import adjust
 from waterclock.proto import names
 from waterclock.proto.events import Instant
 
@@ -171,7 +171,7 @@ class LogWatch:
         began = time.monotonic()
         state = await stream_state(self._connection, stream)
         if state.server_time is not None:
-            agree(instant_of(state.server_time), int((time.monotonic() - began) * 1e6))
+            adjust(instant_of(state.server_time), int((time.monotonic() - began) * 1e6))
         return state
 
 

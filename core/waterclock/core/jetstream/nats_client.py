@@ -7,42 +7,26 @@
 - An `-ERR` from the server leads to a reconnect; nats-py closes for good on most of them.
 - A dead socket is aborted, since closing it politely waits for a peer that no longer reads.
 
-nats-py, imported for what we need of it.
-
-It imports aiohttp if that is there, for WebSockets that we do not speak: two thirds of the time a command line takes
-to start. Import its names from here, so that this happens before anybody imports nats itself.
+Import the names of nats-py from here: so it is loaded without aiohttp.
 """
 
 import asyncio
 import json
 import logging
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
+from waterclock.core.runtime.nats_without_aiohttp import import_nats_without_aiohttp
+
+import_nats_without_aiohttp()
+
+from nats.aio.client import Client  # noqa: E402
+from nats.aio.msg import Msg  # noqa: E402
+from nats.errors import Error as NatsError  # noqa: E402
+from nats.errors import ProtocolError  # noqa: E402
+from nats.protocol.parser import Parser  # noqa: E402
+
 __all__ = ["Client", "Msg", "NatsError", "Parser", "ProtocolError"]
-
-
-@contextmanager
-def _pretending_absent(module: str) -> Iterator[None]:
-    modules: Any = sys.modules
-    if module in modules:
-        yield
-        return
-    modules[module] = None
-    try:
-        yield
-    finally:
-        del modules[module]
-
-
-with _pretending_absent("aiohttp"):
-    from nats.aio.client import Client
-    from nats.aio.msg import Msg
-    from nats.errors import Error as NatsError
-    from nats.errors import ProtocolError
-    from nats.protocol.parser import Parser
 
 
 logger = logging.getLogger(__name__)

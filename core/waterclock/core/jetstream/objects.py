@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Damaged, LogError, NotFound
+from waterclock.core.jetstream.messages import last_message
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.stream_reader import last_message
 from waterclock.proto import names
 
 CHUNK = 128 * 1024

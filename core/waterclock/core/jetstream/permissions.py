@@ -1,4 +1,4 @@
-"""Who may say and hear what on NATS: one role for each kind of program, with the least it needs.
+"""Who may publish and subscribe to what on NATS: one role for each kind of program, with the least it needs.
 
 Made from `ROLES`: the embedded server's configuration, the cluster's (`deploy/nats/users.conf`), and the table in
 `docs/security.md`.
@@ -7,11 +7,11 @@ Made from `ROLES`: the embedded server's configuration, the cluster's (`deploy/n
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from msgspec import Struct
 
-from waterclock.core.runtime.embedded.nats_credentials import inbox_of
+from waterclock.core.runtime.data_directory import inbox_of
+from waterclock.core.runtime.embedded.nats import Permissions, nats_users
 from waterclock.proto import names
 
 _API = "$JS.API"
@@ -158,23 +158,18 @@ ROLES = (
 ROLE: Mapping[str, Role] = {role.name: role for role in ROLES}
 
 
-def users(passwords: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The `users` of a server's configuration. What is not allowed is denied."""
-    return [
-        {
-            "user": role.name,
-            "password": passwords[role.name],
-            "permissions": {
-                "publish": {"allow": role.may_publish()},
-                "subscribe": {"allow": role.may_subscribe()},
-            },
-        }
-        for role in ROLES
-    ]
+PERMISSIONS: Mapping[str, Permissions] = {
+    role.name: {
+        "publish": {"allow": role.may_publish()},
+        "subscribe": {"allow": role.may_subscribe()},
+    }
+    for role in ROLES
+}
+"""What a server's configuration says about each user. What is not allowed is denied."""
 
 
 def table() -> str:
-    """For people: the same as `users`, in Markdown."""
+    """The same for people, in Markdown."""
     lines = [
         "| user | publishes | listens to | reads in order | looks up | takes work | purges |",
         "|---|---|---|---|---|---|---|",
@@ -201,7 +196,7 @@ def _listed(items: Iterable[str]) -> str:
 def server_config() -> str:
     """The same for a server of your own. Passwords come from its environment: `NATS_SCHEDULER_PASSWORD` and so on."""
     variables = {name: f"$NATS_{name.upper()}_PASSWORD" for name in ROLE}
-    listed = json.dumps(users(variables), indent=2)
+    listed = json.dumps(nats_users(PERMISSIONS, variables), indent=2)
     for variable in variables.values():
         listed = listed.replace(f'"{variable}"', variable)
     return f"# Made by `python -m waterclock.core.jetstream.permissions --config`.\nusers: {listed}"

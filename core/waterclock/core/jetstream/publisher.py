@@ -28,10 +28,10 @@ from waterclock.core.jetstream.errors import (
     error_of,
     reason_of,
 )
+from waterclock.core.jetstream.messages import last_message, next_message
 from waterclock.core.jetstream.nats_client import Disconnected
 from waterclock.core.jetstream.protocol import publish_command
-from waterclock.core.jetstream.stream_reader import last_message, next_message
-from waterclock.core.jetstream.traffic import TRAFFIC
+from waterclock.core.runtime.log_traffic import TRAFFIC
 
 logger = logging.getLogger(__name__)
 

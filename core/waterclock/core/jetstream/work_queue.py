@@ -12,13 +12,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import nats.errors
 from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.consumers import Delivery, delivery_of
 from waterclock.core.jetstream.errors import LogUnavailable, NotFound
-from waterclock.core.jetstream.nats_client import Disconnected
+from waterclock.core.jetstream.messages import Delivery, delivery_of
+from waterclock.core.jetstream.nats_client import Disconnected, NatsError
 
 _LOST_AFTER = 2.0
 _SECOND = 1_000_000_000
@@ -29,7 +28,7 @@ Over = Callable[[str, int, bool], None]
 """An ask is over: the consumer, how many messages it brought, and whether the consumer is missing."""
 
 
-class Swept(Struct, frozen=True):
+class SweepResult(Struct, frozen=True):
     removed: int
     done: int
     """Everything up to this sequence of the stream is acked."""
@@ -121,7 +120,7 @@ class WorkQueue:
         """Call `hint` with what is published to a subject of the queue. Returns the end."""
         try:
             return await self._connection.nc.tap(subject, lambda _s, _r, _h, data: hint(data))
-        except (Disconnected, nats.errors.Error, OSError) as error:
+        except (Disconnected, NatsError, OSError) as error:
             raise LogUnavailable(f"cannot listen to {subject}: {error}") from error
 
     async def backlog(self, consumer: str, subject: str) -> Backlog:
@@ -138,7 +137,7 @@ class WorkQueue:
             return Backlog(pending=0, oldest=None)
         return Backlog(pending=pending, oldest=b64decode(answer["message"].get("data", "")))
 
-    async def sweep(self, consumer: str, subject: str) -> Swept:
+    async def sweep(self, consumer: str, subject: str) -> SweepResult:
         """Remove what the consumer has acked and the stream still holds, up to the first that is not acked.
 
         A server that was killed may have lost removals that it had not synced, and remembers the acks all the same. No
@@ -147,11 +146,11 @@ class WorkQueue:
         info = await self._connection.api(f"CONSUMER.INFO.{self._stream}.{consumer}")
         through, given_out = info["ack_floor"]["stream_seq"], info["delivered"]["stream_seq"]
         if not through:
-            return Swept(0, 0, given_out)
+            return SweepResult(0, 0, given_out)
         answer = await self._connection.api(
             f"STREAM.PURGE.{self._stream}", {"filter": subject, "seq": through + 1}
         )
-        return Swept(int(answer["purged"]), through, given_out)
+        return SweepResult(int(answer["purged"]), through, given_out)
 
     def _receive(self, subject: bytes, reply: bytes, header: bytes, payload: bytes) -> None:
         if not reply:

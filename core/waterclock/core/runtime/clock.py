@@ -1,8 +1,8 @@
 """Wall time as the events carry it: integer microseconds since the epoch.
 
-All processes go by one clock, the log's. A process reads its own, which is right nearly always; but when that is set
-anew (by hand, or after a sleep) it goes on by the monotonic clock until the log has been asked (`agree`), and
-when it differs from the log's by more than a second it goes by the log's.
+All processes use one time, the log's. A process reads its own clock, which is nearly always right. When that is set
+anew (by hand, or after a sleep of the machine) it continues by the monotonic clock until the log has been asked
+(`adjust`), and when its own differs from the log's by more than a second, it uses the log's.
 """
 
 import logging
@@ -10,7 +10,7 @@ import time
 from typing import Protocol
 
 TOLERATED = 1_000_000
-"""A difference that is put up with: networks and discs take their time to answer."""
+"""A difference that is tolerated, in microseconds: networks and disks take their time to answer."""
 _STEP = 500_000
 """A wall clock that moved this much against the monotonic one was set, and did not merely drift."""
 
@@ -28,36 +28,37 @@ class SystemClock:
         return now_us()
 
 
-class Timepiece:
-    """`apart`: how far the wall clock is believed to be ahead of the monotonic one."""
+class AdjustedClock:
+    """The wall clock, unless it was set anew or is known to be wrong."""
 
     def __init__(self) -> None:
-        self._apart = _wall() - _monotonic()
+        self._ahead = _wall() - _monotonic()
+        """How far the right wall time is ahead of the monotonic clock."""
         self._wrong = False
 
     def now_us(self) -> int:
         wall, monotonic = _wall(), _monotonic()
-        apart = wall - monotonic
-        if -_STEP < apart - self._apart < _STEP:
+        ahead = wall - monotonic
+        if -_STEP < ahead - self._ahead < _STEP:
             return wall
-        return monotonic + self._apart
+        return monotonic + self._ahead
 
-    def agree(self, theirs: int, uncertain: int) -> None:
-        """The log said that it was `theirs` just now, give or take `uncertain`."""
+    def adjust(self, log_time: int, uncertainty: int) -> None:
+        """It was `log_time` by the log a moment ago, with this uncertainty; both in microseconds."""
         wall, monotonic = _wall(), _monotonic()
-        tolerated = TOLERATED + uncertain
-        if abs(theirs - wall) <= tolerated:
+        tolerated = TOLERATED + uncertainty
+        if abs(log_time - wall) <= tolerated:
             if self._wrong:
                 _log.warning("this machine's clock is right again")
             self._wrong = False
-            self._apart = wall - monotonic
-        elif not self._wrong or abs(theirs - monotonic - self._apart) > tolerated:
+            self._ahead = wall - monotonic
+        elif not self._wrong or abs(log_time - monotonic - self._ahead) > tolerated:
             _log.error(
-                "this machine's clock is wrong: going by the log's",
-                extra={"ahead_seconds": round((wall - theirs) / 1e6, 1)},
+                "this machine's clock is wrong: using the log's",
+                extra={"ahead_seconds": round((wall - log_time) / 1e6, 1)},
             )
             self._wrong = True
-            self._apart = theirs - monotonic
+            self._ahead = log_time - monotonic
 
 
 def _wall() -> int:
@@ -68,6 +69,6 @@ def _monotonic() -> int:
     return time.monotonic_ns() // 1000
 
 
-_timepiece = Timepiece()
-now_us = _timepiece.now_us
-agree = _timepiece.agree
+_clock = AdjustedClock()
+now_us = _clock.now_us
+adjust = _clock.adjust

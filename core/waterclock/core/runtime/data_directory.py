@@ -1,25 +1,49 @@
-"""How other commands find a running `waterclock up`: two files in its data directory.
+"""What is in a data directory beside the servers' own files, and how other commands find a running `waterclock up`.
 
-`connection.json` says where to connect and with what, `processes.json` which processes there are.
+lock                    held by one `waterclock up`, and by the servers it has started
+connection.json         where to connect, and with what token
+processes.json          which processes there are
+nats/credentials.json   the passwords of the embedded nats-server's users, one for each role
 
-One `waterclock up` for each data directory.
+All of them are for their owner only, and are replaced whole or not at all.
 """
 
 import fcntl
 import os
+import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from waterclock.core.runtime.embedded.nats_credentials import as_role, inbox_of
-from waterclock.core.runtime.private_file import write_private
 from waterclock.core.runtime.settings import Settings, SettingsError
 from waterclock.core.runtime.tls import with_database_tls
 
-_POLL = 0.05
+CLIENT = "client"
+ADMIN = "admin"
+
+_CREDENTIALS = "credentials.json"
+_LOCK_POLL = 0.05
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace `path` atomically, mode 0600: a reader sees the old content or the new. One writer at a time."""
+    growing = path.with_name(f".{path.name}.new")
+    growing.unlink(missing_ok=True)
+    with open(growing, "w", opener=_private) as file:
+        file.write(text)
+    os.replace(growing, path)
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_EXCL, 0o600)
+
+
+def private_directory(path: Path) -> Path:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
 
 
 class DataInUse(Exception):
@@ -53,7 +77,7 @@ def _acquire(descriptor: int, data: Path, patience: float) -> None:
             owner = os.pread(descriptor, 32, 0).decode()
             if _is_alive(owner) or time.monotonic() > deadline:
                 raise DataInUse(f"{data} is in use by another `waterclock up` (process {owner})") from None
-        time.sleep(_POLL)
+        time.sleep(_LOCK_POLL)
 
 
 def _is_alive(pid: str) -> bool:
@@ -64,10 +88,6 @@ def _is_alive(pid: str) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _private(name: str, flags: int) -> int:
-    return os.open(name, flags | os.O_EXCL, 0o600)
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,3 +149,47 @@ def read_processes(data: Path) -> dict[str, list[int]]:
 
 def _json(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def inbox_of(role: str) -> str:
+    """What answers to a role are sent under."""
+    return f"_INBOX_{role}"
+
+
+class NatsCredentials(msgspec.Struct, frozen=True, kw_only=True):
+    server_name: str
+    users: dict[str, str]
+
+    def userinfo(self, role: str) -> str:
+        return f"{role}:{self.users[role]}"
+
+
+def kept_credentials(directory: Path, roles: Iterable[str]) -> NatsCredentials:
+    """Those in the directory; made for roles that have none, and gone for users that are no role any more."""
+    file = directory / _CREDENTIALS
+    before = _read_credentials(file)
+    users = {
+        role: (before.users.get(role) if before else None) or secrets.token_urlsafe(24) for role in roles
+    }
+    name = before.server_name if before else f"waterclock-{secrets.token_hex(4)}"
+    kept = NatsCredentials(server_name=name, users=users)
+    if kept != before:
+        write_private(file, msgspec.json.encode(kept).decode())
+    return kept
+
+
+def as_role(url: str, data: Path, role: str) -> str:
+    """The same server for one of its other users, where `data` holds an embedded server; else the URL as it is."""
+    found = _read_credentials(data / "nats" / _CREDENTIALS)
+    scheme, _, rest = url.partition("://")
+    userinfo, _, host = rest.rpartition("@")
+    if found is None or role not in found.users or userinfo != found.userinfo(CLIENT):
+        return url
+    return f"{scheme}://{found.userinfo(role)}@{host}"
+
+
+def _read_credentials(file: Path) -> NatsCredentials | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=NatsCredentials)
+    except FileNotFoundError:
+        return None

@@ -1,8 +1,7 @@
-"""What Prometheus reads from a component: the process's registry behind a few lines of HTTP.
+"""Metrics of a component: cheap counting, and the endpoint that Prometheus reads.
 
-Modules declare their metrics with `prometheus_client` as usual; nothing needs to be registered here.
-
-Counting for Prometheus without its cost: plain numbers on the way, families made when somebody asks.
+On a hot path counting is adding to plain numbers; a collector makes Prometheus' families of them when it is read.
+Modules off the hot path may declare metrics with `prometheus_client` as usual.
 """
 
 import asyncio
@@ -14,15 +13,15 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from waterclock.core.jetstream.traffic import TRAFFIC
+from waterclock.core.runtime.log_traffic import TRAFFIC
 
 _BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 _MICROSECONDS = tuple(round(bound * 1_000_000) for bound in _BOUNDS)
 _LABELS = (*map(str, _BOUNDS), "+Inf")
 
 
-class Spread:
-    """A histogram of seconds."""
+class Histogram:
+    """Durations in seconds, counted without Prometheus' cost."""
 
     def __init__(self) -> None:
         self._counts = [0] * len(_LABELS)
@@ -32,7 +31,7 @@ class Spread:
         self.add_us(round(seconds * 1_000_000))
 
     def add_us(self, microseconds: int) -> None:
-        """What clocks that disagree make negative counts as nothing."""
+        """A negative duration, from clocks that disagree, counts as zero."""
         self._counts[bisect_left(_MICROSECONDS, microseconds)] += 1
         if microseconds > 0:
             self._sum += microseconds
@@ -50,15 +49,15 @@ class Spread:
         family.add_metric(labels, buckets=buckets, sum_value=self._sum / 1_000_000)
 
 
-class Quiet(Collector):
-    """A collector that describes nothing, so that several of one kind may live in one process, as in tests."""
+class ScopedCollector(Collector):
+    """Metrics of something that starts and ends. Several of one kind may exist in one process, as in tests."""
 
     def describe(self) -> list[Metric]:
-        return []
+        return []  # else the registry would refuse a second one
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Part of what this process shows, while the scope lasts."""
+    def registered(self) -> Iterator[None]:
+        """Part of the process's metrics while the scope lasts."""
         REGISTRY.register(self)
         try:
             yield
@@ -84,8 +83,8 @@ _REQUEST_TIMEOUT = 5.0
 _REQUEST_LIMIT = 16 * 1024
 
 
-class _Traffic(Quiet):
-    """What passes between this process and JetStream."""
+class _LogTraffic(ScopedCollector):
+    """Messages between this process and JetStream."""
 
     def collect(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
@@ -104,7 +103,7 @@ class _Traffic(Quiet):
         yield counter("waterclock_log_pulled", "Messages taken from a stream.", "stream", TRAFFIC.pulled)
 
 
-REGISTRY.register(_Traffic())
+REGISTRY.register(_LogTraffic())
 
 
 def render() -> tuple[bytes, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.settings import Settings
-from waterclock.core.store.jetstream_store import EmbeddedStore
+from waterclock.core.store.jetstream_store import JetStreamStore
 from waterclock.core.store.store import Store
 from waterclock.proto import names
 
@@ -21,7 +21,7 @@ async def open_store(
 ) -> AsyncIterator[Store]:
     """`kind` is `names.ARTIFACTS` or `names.LOGS`."""
     if settings.store is None:
-        yield EmbeddedStore(connection, publisher, kind)
+        yield JetStreamStore(connection, publisher, kind)
         return
     async with _s3(settings, settings.store, kind) as store:
         yield store

@@ -1,26 +1,32 @@
 """The store on JetStream itself: nothing else to install."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError, NotFound
 from waterclock.core.jetstream.objects import CHUNK, Objects
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.store.batching import Gathering
 from waterclock.core.store.store import Missing, Stored, StoreError
 from waterclock.proto import names
 
+_MOST_OBJECTS = 400
+_MOST_BYTES = 2 * 1024 * 1024
 
-class EmbeddedStore:
+Batch = dict[str, tuple[bytes, "asyncio.Future[None]"]]
+PutMany = Callable[[Mapping[str, bytes]], Awaitable[None]]
+
+
+class JetStreamStore:
     def __init__(self, connection: Connection, publisher: Publisher, bucket: str) -> None:
         # Old logs leave by age; so executors need no right to purge what others have written.
         self._objects = Objects(connection, publisher, bucket, tidy=bucket != names.LOGS)
-        self._small = Gathering(self._objects.put_small) if bucket == names.LOGS else None
+        self._small = Batching(self._objects.put_small) if bucket == names.LOGS else None
         """Logs are many and short, and a sync to disk for each would be what limits the executor."""
 
     async def put(self, name: str, content: AsyncIterator[bytes]) -> int:
-        with _said(f"cannot keep {name}"):
+        with _as_store_error(f"cannot keep {name}"):
             if self._small is None:
                 return (await self._objects.put(name, content)).size
             start = await _beginning(content)
@@ -30,7 +36,7 @@ class EmbeddedStore:
             return len(start)
 
     async def get(self, name: str) -> AsyncIterator[bytes]:
-        with _said(f"cannot read {name}"):
+        with _as_store_error(f"cannot read {name}"):
             try:
                 async for chunk in self._objects.get(name):
                     yield chunk
@@ -38,15 +44,15 @@ class EmbeddedStore:
                 raise Missing(name) from error
 
     async def size(self, name: str) -> int | None:
-        with _said(f"cannot look up {name}"):
+        with _as_store_error(f"cannot look up {name}"):
             return await self._objects.size(name)
 
     async def delete(self, name: str) -> None:
-        with _said(f"cannot delete {name}"):
+        with _as_store_error(f"cannot delete {name}"):
             await self._objects.delete(name)
 
     async def list(self, prefix: str = "") -> AsyncIterator[Stored]:
-        with _said("cannot list"):
+        with _as_store_error("cannot list"):
             for info in await self._objects.list():
                 if info.name.startswith(prefix):
                     yield Stored(name=info.name, size=info.size)
@@ -69,8 +75,62 @@ async def _chained(start: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[by
 
 
 @contextmanager
-def _said(what: str) -> Iterator[None]:
+def _as_store_error(what: str) -> Iterator[None]:
     try:
         yield
     except LogError as error:
         raise StoreError(f"{what}: {error}") from error
+
+
+class Batching:
+    """Puts small objects that come at the same time together.
+
+    One batch is in flight, and what comes meanwhile is the next one; a lone object does not wait.
+    """
+
+    def __init__(self, put_many: PutMany) -> None:
+        self._put_many = put_many
+        self._waiting: Batch = {}
+        self._carrier: asyncio.Task[None] | None = None
+
+    async def put(self, name: str, content: bytes) -> None:
+        while name in self._waiting:
+            await asyncio.wait([self._waiting[name][1]])
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[name] = content, future
+        if self._carrier is None:
+            self._carrier = asyncio.create_task(self._carry())
+        await future
+
+    async def _carry(self) -> None:
+        try:
+            while self._waiting:
+                await self._deliver(self._next_batch())
+        finally:
+            self._carrier = None
+
+    def _next_batch(self) -> Batch:
+        batch: Batch = {}
+        size = 0
+        for name, entry in self._waiting.items():
+            size += len(entry[0])
+            if batch and (size > _MOST_BYTES or len(batch) >= _MOST_OBJECTS):
+                break
+            batch[name] = entry
+        for name in batch:
+            del self._waiting[name]
+        return batch
+
+    async def _deliver(self, batch: Batch) -> None:
+        error: LogError | None = None
+        try:
+            await self._put_many({name: content for name, (content, _) in batch.items()})
+        except LogError as refused:
+            error = refused
+        for _, future in batch.values():
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)

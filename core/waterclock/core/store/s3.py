@@ -47,7 +47,7 @@ class S3Store:
             yield cls(client, bucket, prefix)
 
     async def ensure_bucket(self) -> None:
-        with _said(f"cannot make the bucket {self._bucket}"):
+        with _as_store_error(f"cannot make the bucket {self._bucket}"):
             try:
                 await self._client.head_bucket(Bucket=self._bucket)
             except ClientError as error:
@@ -59,14 +59,14 @@ class S3Store:
         key = self._prefix + name
         parts = _parts(content)
         first = await anext(parts)
-        with _said(f"cannot keep {name}"):
+        with _as_store_error(f"cannot keep {name}"):
             if len(first) < _PART:
                 await self._client.put_object(Bucket=self._bucket, Key=key, Body=first)
                 return len(first)
         return await self._put_in_parts(name, key, first, parts)
 
     async def _put_in_parts(self, name: str, key: str, first: bytes, rest: AsyncIterator[bytes]) -> int:
-        with _said(f"cannot keep {name}"):
+        with _as_store_error(f"cannot keep {name}"):
             upload = await self._client.create_multipart_upload(Bucket=self._bucket, Key=key)
         whole = {"Bucket": self._bucket, "Key": key, "UploadId": upload["UploadId"]}
         done: list[dict[str, Any]] = []
@@ -75,12 +75,12 @@ class S3Store:
             part = first
             while part:
                 number = len(done) + 1
-                with _said(f"cannot keep {name}"):
+                with _as_store_error(f"cannot keep {name}"):
                     answer = await self._client.upload_part(**whole, PartNumber=number, Body=part)
                 done.append({"PartNumber": number, "ETag": answer["ETag"]})
                 size += len(part)
                 part = await anext(rest, b"")
-            with _said(f"cannot keep {name}"):
+            with _as_store_error(f"cannot keep {name}"):
                 await self._client.complete_multipart_upload(**whole, MultipartUpload={"Parts": done})
         except BaseException:
             await self._client.abort_multipart_upload(**whole)
@@ -88,7 +88,7 @@ class S3Store:
         return size
 
     async def get(self, name: str) -> AsyncIterator[bytes]:
-        with _said(f"cannot read {name}"):
+        with _as_store_error(f"cannot read {name}"):
             try:
                 answer = await self._client.get_object(Bucket=self._bucket, Key=self._prefix + name)
             except ClientError as error:
@@ -100,7 +100,7 @@ class S3Store:
                     yield chunk
 
     async def size(self, name: str) -> int | None:
-        with _said(f"cannot look up {name}"):
+        with _as_store_error(f"cannot look up {name}"):
             try:
                 answer = await self._client.head_object(Bucket=self._bucket, Key=self._prefix + name)
             except ClientError as error:
@@ -110,11 +110,11 @@ class S3Store:
             return int(answer["ContentLength"])
 
     async def delete(self, name: str) -> None:
-        with _said(f"cannot delete {name}"):
+        with _as_store_error(f"cannot delete {name}"):
             await self._client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
 
     async def list(self, prefix: str = "") -> AsyncIterator[Stored]:
-        with _said("cannot list"):
+        with _as_store_error("cannot list"):
             pages = self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=self._bucket, Prefix=self._prefix + prefix
             )
@@ -135,7 +135,7 @@ async def _parts(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 @contextmanager
-def _said(what: str) -> Iterator[None]:
+def _as_store_error(what: str) -> Iterator[None]:
     """Everything that goes wrong with S3 is a StoreError."""
     try:
         yield

@@ -6,7 +6,7 @@ from typing import Literal, assert_never
 
 from msgspec import Struct
 
-from waterclock.core.jetstream.consumers import Delivery
+from waterclock.core.jetstream.messages import Delivery
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.attempt import record
 from waterclock.executor.attempt.record import Attempt

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from waterclock.core.domain.run.deadlines import missed_in_queue
-from waterclock.core.jetstream.consumers import Delivery
+from waterclock.core.jetstream.messages import Delivery
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.attempt import record
 from waterclock.executor.attempt.in_hand import Cause, Running, ended_by, key_of

@@ -19,8 +19,8 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.consumers import Delivery
 from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.messages import Delivery
 from waterclock.core.jetstream.streams import ensure_work_consumers
 from waterclock.core.jetstream.work_queue import Acks, WorkQueue
 from waterclock.core.runtime.clock import now_us

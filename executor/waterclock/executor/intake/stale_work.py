@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 from waterclock.core.jetstream.errors import LogError
-from waterclock.core.jetstream.work_queue import Swept
+from waterclock.core.jetstream.work_queue import SweepResult
 from waterclock.executor.intake.sources import Source
 
 _log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class Reconnecting(Protocol):
 
 
 class Sweeper(Protocol):
-    async def sweep(self, consumer: str, subject: str) -> Swept: ...
+    async def sweep(self, consumer: str, subject: str) -> SweepResult: ...
 
 
 async def sweep_after_restarts(
@@ -54,7 +54,7 @@ async def sweep_after_restarts(
         forget()
 
 
-async def _sweep(queue: Sweeper, source: Source) -> Swept | None:
+async def _sweep(queue: Sweeper, source: Source) -> SweepResult | None:
     """None: it cannot be told now."""
     try:
         swept = await queue.sweep(source.consumer, source.subject)

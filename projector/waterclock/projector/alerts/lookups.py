@@ -4,7 +4,7 @@ import msgspec
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.stream_reader import last_message
+from waterclock.core.jetstream.messages import last_message
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame
 from waterclock.proto.heartbeats import ExecutorHeartbeat

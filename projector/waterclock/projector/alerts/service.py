@@ -19,11 +19,11 @@ from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, LogError
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.stream_reader import stream_state
 from waterclock.core.runtime.clock import now_us
-from waterclock.core.runtime.metrics import Quiet, counter
-from waterclock.core.runtime.processes.child import Backoff
+from waterclock.core.runtime.metrics import ScopedCollector, counter
+from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts.alert import Alert, State, is_flood, post, silenced
 from waterclock.projector.alerts.lookups import definition_of, served
@@ -34,7 +34,7 @@ from waterclock.proto import names
 from waterclock.proto.codec import decode_frame
 
 
-class Tally(Quiet):
+class Tally(ScopedCollector):
     def __init__(self) -> None:
         self.results: Counter[str] = Counter(delivered=0, failed=0, given_up=0, silenced=0)
         self.waiting = 0
@@ -59,7 +59,7 @@ async def run(settings: Settings, log: Connection, control: Bucket, share: Share
     if settings.alert_webhook is None:
         await asyncio.Event().wait()
     backoff = Backoff()
-    with (tally := Tally()).shown():
+    with (tally := Tally()).registered():
         while True:
             began = time.monotonic()
             try:

@@ -15,9 +15,8 @@ from typing import Generic, TypeVar
 from msgspec import Struct, field
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.consumers import Delivery
+from waterclock.core.jetstream.messages import Delivery, last_message
 from waterclock.core.jetstream.pull import Pull
-from waterclock.core.jetstream.stream_reader import last_message
 from waterclock.projector.read.messages import JobsMessage, RunsMessage, jobs_message, runs_message
 from waterclock.projector.read.positions import STREAMS, End, Positions
 from waterclock.proto import names

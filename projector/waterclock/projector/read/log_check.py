@@ -7,7 +7,7 @@ from waterclock.core.jetstream.log_identity import (
     LogTrimmed,
     check_against_read_models,
 )
-from waterclock.core.jetstream.stream_reader import StreamState, last_message, stream_state
+from waterclock.core.jetstream.messages import StreamState, last_message, stream_state
 from waterclock.projector.read.positions import STREAMS, End, Positions
 from waterclock.proto import names
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from waterclock.core.jetstream.consumers import Delivery
+from waterclock.core.jetstream.messages import Delivery
 from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import Instant, JobEvent, RunEvent, RunRequested, RunRetryRequested
 

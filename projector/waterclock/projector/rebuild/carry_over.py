@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from waterclock.core.domain.readmodel import job_fold
 from waterclock.core.jetstream.log_identity import KnownStream, LogReplaced, LogWentBack, compare
-from waterclock.core.jetstream.stream_reader import StreamState
+from waterclock.core.jetstream.messages import StreamState
 from waterclock.projector.sql.statements import statement
 from waterclock.projector.write.database import SCHEMA
 from waterclock.projector.write.store import Store, load_jobs, states_of

@@ -15,10 +15,9 @@ from msgspec import Struct
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Connection, open_log
 from waterclock.core.jetstream.log_identity import KnownStream
-from waterclock.core.jetstream.stream_reader import stream_state
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.runtime.clock import now_us
-from waterclock.core.runtime.garbage_collection import rarely_searched
-from waterclock.core.runtime.lifecycle import instance_id
+from waterclock.core.runtime.lifecycle import infrequent_garbage_collection, instance_id
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.fold.projection import Projection, Writing
 from waterclock.projector.read.batch_reader import Feed
@@ -81,7 +80,7 @@ async def rebuild(settings: Settings, progress: Callable[[RebuildProgress], None
                 await drop_leftovers(database)
                 await migrate(database, NEXT)
                 work = _Rebuild(log, database, reader, settings, name, progress)
-                with rarely_searched():
+                with infrequent_garbage_collection():
                     return await work.run(settings.database_url)
         finally:
             database.terminate()

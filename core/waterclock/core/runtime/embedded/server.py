@@ -1,17 +1,16 @@
 """What the supervisor and the tests need from a server that lives and dies with us."""
 
+import asyncio
 import signal
 import time
 from collections.abc import Sequence
 from typing import Protocol
 
 from waterclock.core.runtime.processes.process import Process
+from waterclock.core.runtime.processes.program import Launched, ProgramFailed
 
 _POLL = 0.01
-
-
-class ServerFailed(Exception):
-    """A server that did not come up, or came up in a way we must not run on."""
+_WATCH = 1.0
 
 
 class EmbeddedServer(Protocol):
@@ -35,10 +34,43 @@ class EmbeddedServer(Protocol):
         """Start the process. It keeps the descriptors `inherit` open for as long as it lives."""
 
     def ready(self) -> bool:
-        """Whether it takes clients now. Blocks briefly; raises ServerFailed if it must not be used."""
+        """Whether it takes clients now. Blocks briefly; raises ProgramFailed if it must not be used."""
 
     def failing(self) -> str | None:
         """Why only a new start helps, if it is so. Blocks briefly."""
+
+
+class ServerProgram:
+    """An embedded server, asked again and again until it takes clients."""
+
+    grace = 10.0
+
+    def __init__(self, server: EmbeddedServer, *, inherit: Sequence[int] = ()) -> None:
+        self.name = server.name
+        self.stop_signal = server.stop_signal
+        self._server = server
+        self._inherit = inherit
+
+    def launch(self) -> Launched:
+        return _LaunchedServer(self._server.launch(inherit=self._inherit), self._server)
+
+
+class _LaunchedServer:
+    def __init__(self, process: Process, server: EmbeddedServer) -> None:
+        self.process = process
+        self._server = server
+
+    async def until_ready(self) -> None:
+        while not await asyncio.to_thread(self._server.ready):
+            await asyncio.sleep(_POLL)
+
+    async def until_failing(self) -> str:
+        while (reason := await asyncio.to_thread(self._server.failing)) is None:
+            await asyncio.sleep(_WATCH)
+        return reason
+
+    def close(self) -> None:
+        pass
 
 
 def start_blocking(server: EmbeddedServer, *, timeout: float = 30.0) -> Process:
@@ -48,9 +80,9 @@ def start_blocking(server: EmbeddedServer, *, timeout: float = 30.0) -> Process:
         deadline = time.monotonic() + timeout
         while not server.ready():
             if not process.alive:
-                raise ServerFailed(f"{server.name} ended with {process.exit_code} while starting")
+                raise ProgramFailed(f"{server.name} ended with {process.exit_code} while starting")
             if time.monotonic() > deadline:
-                raise ServerFailed(f"{server.name} did not take clients within {timeout:g} s")
+                raise ProgramFailed(f"{server.name} did not take clients within {timeout:g} s")
             time.sleep(_POLL)
     except BaseException:
         process.kill()

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from waterclock.core.runtime.embedded.postgres_user import Identity, become
+from waterclock.core.runtime.processes.identity import Identity, become
 
 _PR_SET_PDEATHSIG = 1
 _LINUX = sys.platform == "linux"

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from waterclock.core.runtime.embedded.server import EmbeddedServer
 from waterclock.core.runtime.lifecycle import READY_FD
 from waterclock.core.runtime.processes.process import Process, spawn
 
-_POLL = 0.02
-_WATCH = 1.0
+
+class ProgramFailed(Exception):
+    """It did not come up, or came up in a way we must not run on."""
 
 
 class Launched(Protocol):
@@ -82,21 +82,6 @@ class Component:
         return _LaunchedComponent(process, reader)
 
 
-class Server:
-    """An embedded server, asked again and again until it takes clients."""
-
-    grace = 10.0
-
-    def __init__(self, server: EmbeddedServer, *, inherit: Sequence[int] = ()) -> None:
-        self.name = server.name
-        self.stop_signal = server.stop_signal
-        self._server = server
-        self._inherit = inherit
-
-    def launch(self) -> Launched:
-        return _LaunchedServer(self._server.launch(inherit=self._inherit), self._server)
-
-
 class _LaunchedComponent:
     def __init__(self, process: Process, pipe: int) -> None:
         self.process = process
@@ -119,21 +104,3 @@ class _LaunchedComponent:
 
     def close(self) -> None:
         os.close(self._pipe)
-
-
-class _LaunchedServer:
-    def __init__(self, process: Process, server: EmbeddedServer) -> None:
-        self.process = process
-        self._server = server
-
-    async def until_ready(self) -> None:
-        while not await asyncio.to_thread(self._server.ready):
-            await asyncio.sleep(_POLL)
-
-    async def until_failing(self) -> str:
-        while (reason := await asyncio.to_thread(self._server.failing)) is None:
-            await asyncio.sleep(_WATCH)
-        return reason
-
-    def close(self) -> None:
-        pass

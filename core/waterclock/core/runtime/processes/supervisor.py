@@ -1,16 +1,182 @@
-"""Keeps the processes of one `waterclock up` running, and keeps `processes.json` true."""
+"""Keeps the processes of one `waterclock up` running, and keeps `processes.json` true.
+
+One process that is kept running: started, watched, started again when it ends, stopped when asked.
+
+How long to wait before a child that ended is started again.
+"""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Sequence
+import signal
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from waterclock.core.runtime.data_directory import write_processes
-from waterclock.core.runtime.processes.child import Child
-from waterclock.core.runtime.processes.program import Program
+from waterclock.core.runtime.lifecycle import WRONG_USAGE
+from waterclock.core.runtime.processes.process import Process
+from waterclock.core.runtime.processes.program import Launched, Program, ProgramFailed
+
+FIRST = 0.1
+LONGEST = 5.0
+STABLE = 10.0
+
+
+class Backoff:
+    """Doubles with every early end; one that lived for a while is forgiven."""
+
+    def __init__(self, *, first: float = FIRST, longest: float = LONGEST, stable: float = STABLE) -> None:
+        self._first = first
+        self._longest = longest
+        self._stable = stable
+        self._next = first
+
+    def after(self, lived: float) -> float:
+        if lived >= self._stable:
+            self._next = self._first
+        wait = self._next
+        self._next = min(wait * 2, self._longest)
+        return wait
+
+
+_EARLY_ENDS = 3
+"""So many ends before it was ever ready mean that it never will be."""
+
+_KILLED_WITHIN = 10.0
 
 _log = logging.getLogger(__name__)
+
+
+class ChildFailed(Exception):
+    """It never got ready, and another start would not help."""
+
+    def __init__(self, name: str, reason: str, exit_code: int | None) -> None:
+        super().__init__(f"{name} {reason}")
+        self.exit_code = exit_code
+
+
+class Child:
+    """`run` is the one task that owns the process; `changed` is called whenever `pid` has changed."""
+
+    def __init__(
+        self, program: Program, *, changed: Callable[[], None], backoff: Backoff | None = None
+    ) -> None:
+        self.name = program.name
+        self._program = program
+        self._changed = changed
+        self._backoff = backoff or Backoff()
+        self._process: Process | None = None
+        self._stopping = asyncio.Event()
+        self._gone = asyncio.Event()
+        self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._early_ends = 0
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    async def started(self) -> None:
+        """Wait until it has been ready once; raises ChildFailed when it will not be."""
+        await asyncio.shield(self._started)
+
+    async def run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                began = time.monotonic()
+                exit_code = await self._live_once()
+                if self._stopping.is_set() or self._given_up(exit_code):
+                    break
+                await self._pause(exit_code, lived=time.monotonic() - began)
+        finally:
+            self._started.cancel()
+            self._gone.set()
+
+    async def stop(self) -> None:
+        """Ask it to end, and kill it when its grace is over. Returns when it is gone; may be called again."""
+        self._stopping.set()
+        if self._process is not None:
+            self._process.send(self._program.stop_signal)
+        try:
+            await asyncio.wait_for(self._gone.wait(), self._program.grace)
+        except TimeoutError:
+            _log.warning(
+                "child did not end in time: killing it", extra={"child": self.name, "child_pid": self.pid}
+            )
+            self.kill()
+            await self._gone.wait()
+
+    def kill(self) -> None:
+        self._stopping.set()
+        if self._process is not None:
+            self._process.kill()
+
+    async def _live_once(self) -> int | None:
+        """Its exit code, None when it could not even be started."""
+        try:
+            launched = self._program.launch()
+        except (OSError, ProgramFailed) as error:
+            _log.error("child cannot be started", extra={"child": self.name, "reason": str(error)})
+            return None
+        self._process = launched.process
+        self._changed()
+        readiness = asyncio.create_task(self._announce(launched))
+        try:
+            return await launched.process.wait()
+        finally:
+            if launched.process.alive:
+                launched.process.kill()
+                launched.process.wait_blocking(_KILLED_WITHIN)
+            readiness.cancel()
+            await asyncio.wait([readiness])
+            launched.close()
+            self._process = None
+            self._changed()
+
+    async def _announce(self, launched: Launched) -> None:
+        try:
+            await launched.until_ready()
+        except ProgramFailed as error:
+            _log.error("child must not be used", extra={"child": self.name, "reason": str(error)})
+            self._fail(str(error), None)
+            launched.process.kill()
+            return
+        _log.info("child is ready", extra={"child": self.name, "child_pid": launched.process.pid})
+        if not self._started.done():
+            self._started.set_result(None)
+        reason = await launched.until_failing()
+        _log.error("child is of no use any more: killing it", extra={"child": self.name, "reason": reason})
+        launched.process.kill()
+
+    def _given_up(self, exit_code: int | None) -> bool:
+        if self._started.done():
+            return self._started.exception() is not None
+        self._early_ends += 1
+        if exit_code == WRONG_USAGE or self._early_ends >= _EARLY_ENDS:
+            self._fail(f"{_ended(exit_code)} before it was ready", exit_code)
+            return True
+        return False
+
+    def _fail(self, reason: str, exit_code: int | None) -> None:
+        if not self._started.done():
+            self._started.set_exception(ChildFailed(self.name, reason, exit_code))
+            self._started.exception()  # seen: not everybody waits for it
+
+    async def _pause(self, exit_code: int | None, *, lived: float) -> None:
+        wait = self._backoff.after(lived)
+        facts = {"child": self.name, "end": _ended(exit_code), "lived": round(lived, 3), "restart_in": wait}
+        _log.warning("child ended: starting it again", extra=facts)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), wait)
+
+
+def _ended(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "could not be started"
+    if exit_code < 0:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    return f"exited with {exit_code}"
 
 
 class Supervisor:

@@ -4,7 +4,7 @@ import pytest
 
 from waterclock.core.domain.instants import HOUR, SECOND
 from waterclock.core.runtime import clock
-from waterclock.core.runtime.clock import TOLERATED, Timepiece
+from waterclock.core.runtime.clock import TOLERATED, AdjustedClock
 
 START = 1_800_000_000 * SECOND
 
@@ -31,51 +31,51 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
 def test_a_step_is_not_believed_until_the_log_was_asked(machine: Machine, step: int) -> None:
-    timepiece = Timepiece()
+    clock = AdjustedClock()
     machine.wall += step
     machine.pass_time(SECOND)
-    assert timepiece.now_us() == START + SECOND
-    timepiece.agree(START + SECOND, 0)
+    assert clock.now_us() == START + SECOND
+    clock.adjust(START + SECOND, 0)
     machine.pass_time(SECOND)
-    assert timepiece.now_us() == START + 2 * SECOND
+    assert clock.now_us() == START + 2 * SECOND
 
 
 def test_a_step_that_the_log_confirms_is_taken(machine: Machine) -> None:
     """The machine slept, or its clock was wrong before."""
-    timepiece = Timepiece()
+    clock = AdjustedClock()
     machine.wall += HOUR
-    timepiece.agree(START + HOUR, 0)
-    assert timepiece.now_us() == START + HOUR
+    clock.adjust(START + HOUR, 0)
+    assert clock.now_us() == START + HOUR
 
 
 def test_a_clock_that_was_wrong_from_the_beginning_is_corrected(machine: Machine) -> None:
-    timepiece = Timepiece()
-    timepiece.agree(START - HOUR, 0)
-    assert timepiece.now_us() == START - HOUR
+    clock = AdjustedClock()
+    clock.adjust(START - HOUR, 0)
+    assert clock.now_us() == START - HOUR
     machine.pass_time(SECOND)
-    assert timepiece.now_us() == START - HOUR + SECOND
+    assert clock.now_us() == START - HOUR + SECOND
 
 
 def test_a_clock_that_is_right_again_is_gone_by_again(machine: Machine) -> None:
-    timepiece = Timepiece()
+    clock = AdjustedClock()
     machine.wall += HOUR
-    timepiece.agree(START, 0)
+    clock.adjust(START, 0)
     machine.wall -= HOUR
-    timepiece.agree(START, 0)
+    clock.adjust(START, 0)
     machine.wall += SECOND // 10  # small corrections are followed
-    assert timepiece.now_us() == START + SECOND // 10
+    assert clock.now_us() == START + SECOND // 10
 
 
 def test_what_the_way_to_the_log_may_explain_is_put_up_with(machine: Machine) -> None:
-    timepiece = Timepiece()
-    timepiece.agree(START + TOLERATED + 2 * SECOND, uncertain=2 * SECOND)
-    assert timepiece.now_us() == START
+    clock = AdjustedClock()
+    clock.adjust(START + TOLERATED + 2 * SECOND, uncertainty=2 * SECOND)
+    assert clock.now_us() == START
 
 
 def test_drift_is_followed(machine: Machine) -> None:
-    timepiece = Timepiece()
+    clock = AdjustedClock()
     for _ in range(100):
         machine.pass_time(SECOND)
         machine.wall += 20_000
-        timepiece.agree(machine.wall, 0)
-    assert timepiece.now_us() == machine.wall
+        clock.adjust(machine.wall, 0)
+    assert clock.now_us() == machine.wall

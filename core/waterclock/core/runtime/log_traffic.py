@@ -1,9 +1,12 @@
-"""What this process has exchanged with JetStream. Plain numbers: `core.runtime.metrics` shows them."""
+"""How many messages this process has exchanged with JetStream: counted in `core.jetstream`, shown by `metrics`.
+
+A module of its own, since `metrics` loads prometheus_client, which takes longer than a command line has.
+"""
 
 from collections import Counter
 
 
-class Traffic:
+class LogTraffic:
     def __init__(self) -> None:
         self.published = 0
         """Messages acknowledged by a stream; a batch counts as its messages."""
@@ -12,9 +15,9 @@ class Traffic:
         self.repeated = 0
         """Publishes sent again because the answer was lost."""
         self.refused: Counter[str] = Counter()
-        """Publishes a stream refused, by the kind of refusal: lost comparisons, duplicates, full streams."""
+        """Publishes a stream refused, by kind: lost compare-and-sets, duplicates, full streams."""
         self.pulled: Counter[str] = Counter()
         """Messages taken, by stream."""
 
 
-TRAFFIC = Traffic()
+TRAFFIC = LogTraffic()

@@ -1,7 +1,7 @@
-"""Start without what a process will not use.
+"""Import nats-py without aiohttp.
 
-nats-py loads aiohttp for WebSockets when it finds it. That takes longer than all the rest a component imports,
-and we speak to NATS over TCP. aiohttp stays importable for those who need it.
+nats-py loads aiohttp for WebSockets if it is installed. That takes longer than everything else a command line
+imports, and we use NATS over TCP. aiohttp stays importable for those who need it.
 """
 
 import sys
@@ -19,9 +19,11 @@ else:
 _TRANSPORT = "nats.aio.transport"
 
 
-def lean_start() -> None:
-    """Call first thing in a program's main function."""
-    if _TRANSPORT not in sys.modules:
+def import_nats_without_aiohttp() -> None:
+    """Call before the first import of nats. May be called again."""
+    if _TRANSPORT not in sys.modules and not any(
+        isinstance(finder, _TransportFinder) for finder in sys.meta_path
+    ):
         sys.meta_path.insert(0, _TransportFinder())
 
 
