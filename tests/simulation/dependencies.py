@@ -2,7 +2,7 @@
 
 from simulation.waves import Rows
 from simulation.world import World
-from waterclock.core.domain.partition.dependency_state import missing
+from waterclock.core.domain.partition.dependency_state import missing_dependencies
 from waterclock.proto.events import DependencyCompleted, DependentChanged, RunOpened, RunQueued
 from waterclock.proto.names import job_of, part_path
 
@@ -11,13 +11,13 @@ def judge_dependencies(world: World) -> list[str]:
     """All that is wrong in a life that has settled."""
     assert world.owner is not None
     state = world.owner.state
-    wrong = [f"a letter to {letter.to} was never sent" for letter in state.post.outbox.values()]
+    wrong = [f"a letter to {letter.to} was never sent" for letter in state.notices.outbox.values()]
     for job_id, job in state.dependencies.items():
         if (
             not job.paused
             and job.completed
             and not job.same_time
-            and not missing(state.dependencies, job_id, None)
+            and not missing_dependencies(state.dependencies, job_id, None)
         ):
             spec = world.jobs[job.version - 1].spec
             if spec.schedule.schedule_type == "DEPENDENT":

@@ -118,12 +118,12 @@ class World:
         for sequence in range(self.runs_read + 1, end + 1):
             frame = self.runs[sequence - 1]
             if frame.writer == self.writer:
-                owner.observe_own(sequence)
+                owner.observe_own_frame(sequence)
             else:
                 owner.observe_frame(frame, sequence)
             self.runs_read = sequence
         self._maybe_snapshot(owner)
-        owner.settle(self.now)
+        owner.follow_up(self.now)
         if everything or self.now - self.jobs_read_at > LAG:
             end, self.jobs_read_at = len(self.jobs), self.now
         else:
@@ -144,9 +144,9 @@ class World:
                 events = tuple(_as_stored(event) for event in decided.events)
                 self.runs.append(Frame(writer=self.writer, events=events, cursor=owner.state.cursor))
                 self.own_through = len(self.runs)
-                owner.wrote(self.own_through, events)
+                owner.appended(self.own_through, events)
                 self._maybe_crash()
-            for job_id, version in decided.forgotten.items():
+            for job_id, version in decided.void_entries.items():
                 self._forget(job_id, version)
                 self._maybe_crash()
             owner.cleaned(owner.state.cursor.jobs)
@@ -158,17 +158,17 @@ class World:
             self.stops.extend(decided.stops)
             for run_id in decided.withdrawn:
                 self.work = {key: work for key, work in self.work.items() if key[0] != run_id}
-            for job_id, version in decided.starved:
-                owner.provide(job_id, version, self._definition(job_id, version), self.now)
-            for run_id, lacking in decided.lacking.items():
+            for job_id, version in decided.definitions_needed:
+                owner.provide_definition(job_id, version, self._definition(job_id, version), self.now)
+            for run_id, lacking in decided.lines_needed.items():
                 lines = self.files[lacking.artifact]
                 read = lines[lacking.start : lacking.start + self.rng.randint(1, 4)]
-                owner.supply(run_id, lacking.start, read, len(lines), self.now)
-            for letter in decided.letters:
+                owner.supply_lines(run_id, lacking.start, read, len(lines), self.now)
+            for letter in decided.notices:
                 self.runs.append(Frame(writer="post", events=(_as_stored(letter.event),)))
                 self._maybe_crash()
-            if decided.letters:
-                owner.delivered(decided.letters, self.now)
+            if decided.notices:
+                owner.delivered(decided.notices, self.now)
             decided = owner.take_pass()
 
     def _forget(self, job_id: str, version: int) -> None:
@@ -194,7 +194,7 @@ class World:
 
     def _recover(self, owner: Owner) -> None:
         for run in owner.state.runs.values():
-            if run.works:
+            if run.has_work:
                 self.publish(run.run_id, run.attempt, run.queued_at, recovered=True)
 
     def _load(self, owner: Owner) -> None:

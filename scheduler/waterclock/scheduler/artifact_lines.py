@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from waterclock.core.domain.partition.decisions import Lacking
+from waterclock.core.domain.partition.decisions import LinesNeeded
 from waterclock.core.store.store import Missing, Store
 
 LONGEST = 64 * 1024
@@ -20,7 +20,7 @@ class Lines:
         self._store = store
         self._readers: dict[str, _Reader] = {}
 
-    async def read(self, run_id: str, lacking: Lacking) -> tuple[list[str], int]:
+    async def read(self, run_id: str, lacking: LinesNeeded) -> tuple[list[str], int]:
         """The lines that are lacking, and how many the file has (0 if that is known already). Raises Unreadable."""
         try:
             total = 0 if lacking.counted else await self._count(lacking.artifact)

@@ -8,8 +8,8 @@ Pausing a schedule after failures in a row: the owner edits the definition as a 
 import logging
 
 from waterclock.core.domain.job.aggregate import PauseJob, Refused
-from waterclock.core.domain.partition.decisions import Lacking, Pass
-from waterclock.core.domain.partition.dependency_state import Letter
+from waterclock.core.domain.partition.decisions import LinesNeeded, Pass
+from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.errors import Conflict
@@ -61,14 +61,14 @@ class CarryingOut:
             events += len(decided.events)
             await self._record(owner, decided)
             await self._tell(decided)
-            for job_id, version in decided.starved:
+            for job_id, version in decided.definitions_needed:
                 spec = await self._ports.spec_at(job_id, version)
-                owner.provide(job_id, version, spec, self._ports.clock.now_us())
-            for run_id, lacking in decided.lacking.items():
+                owner.provide_definition(job_id, version, spec, self._ports.clock.now_us())
+            for run_id, lacking in decided.lines_needed.items():
                 await self._supply(owner, run_id, lacking)
-            if decided.letters:
-                await self._post(decided.letters)
-                owner.delivered(decided.letters, self._ports.clock.now_us())
+            if decided.notices:
+                await self._post(decided.notices)
+                owner.delivered(decided.notices, self._ports.clock.now_us())
             decided = owner.take_pass()
         return events
 
@@ -77,9 +77,9 @@ class CarryingOut:
             await self._index.write(decided.index_changes())
         if decided.events:
             await self._log.append(decided.events, owner.state.cursor)
-            owner.wrote(self._log.last, decided.events)
+            owner.appended(self._log.last, decided.events)
             self._ports.tally.decided(decided.events)
-        for job_id, version in decided.forgotten.items():
+        for job_id, version in decided.void_entries.items():
             await self._index.forget(job_id, version)
         owner.cleaned(owner.state.cursor.jobs)
         if decided.queued:
@@ -97,19 +97,19 @@ class CarryingOut:
         for job_id, note in decided.pauses:
             await pause_job(self._ports.definitions, job_id, note)
 
-    async def _supply(self, owner: Owner, run_id: str, lacking: Lacking) -> None:
+    async def _supply(self, owner: Owner, run_id: str, lacking: LinesNeeded) -> None:
         """Read the lines a fan-out needs. A store that is away is asked again when the partition is next looked at."""
         try:
             lines, total = await self._lines.read(run_id, lacking)
         except Unreadable as error:
-            owner.deny(run_id, str(error), self._ports.clock.now_us())
+            owner.fail_lines(run_id, str(error), self._ports.clock.now_us())
         except StoreError as error:
             _log.warning("cannot read a fan-out's lines", extra={"run_id": run_id, "error": str(error)})
-            owner.ask_again(run_id, self._ports.clock.now_us() + _STORE_PAUSE)
+            owner.need_lines_at(run_id, self._ports.clock.now_us() + _STORE_PAUSE)
         else:
-            owner.supply(run_id, lacking.start, lines, total, self._ports.clock.now_us())
+            owner.supply_lines(run_id, lacking.start, lines, total, self._ports.clock.now_us())
 
-    async def _post(self, letters: list[Letter]) -> None:
+    async def _post(self, letters: list[Notice]) -> None:
         """Tell other partitions, or this one as if it were another: the log is where they meet."""
         by_partition: dict[int, list[RunEvent]] = {}
         for letter in letters:

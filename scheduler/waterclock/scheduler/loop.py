@@ -154,7 +154,7 @@ class Partition:
         self._read_runs(owner)
         if self._snapshot_is_due:
             await self._snapshot(owner)
-        owner.settle(now)
+        owner.follow_up(now)
         self._read_jobs(owner, now)
         claims = await self._claims.decide(owner, now)
         owner.tick(now)
@@ -173,7 +173,7 @@ class Partition:
         runs, self._runs[:] = self._runs[:], []
         for delivery in runs:
             if delivery.data.startswith(self._mark):
-                owner.observe_own(delivery.sequence)
+                owner.observe_own_frame(delivery.sequence)
             else:
                 owner.observe_frame(decode_frame(delivery.data), delivery.sequence)
             self._consumed = delivery.sequence

@@ -20,7 +20,7 @@ class Recovery:
 
     def begin(self, owner: Owner) -> None:
         """The server was away: compare the queue with all that should be in it."""
-        self._left = [run.run_id for run in owner.state.runs.values() if run.works]
+        self._left = [run.run_id for run in owner.state.runs.values() if run.has_work]
 
     async def go_on(self, owner: Owner) -> None:
         chunk, self._left = self._left[:_CHUNK], self._left[_CHUNK:]
@@ -31,7 +31,7 @@ class Recovery:
         messages = []
         for run in runs:
             spec = await self._spec_of(owner, run)
-            if spec is not None and run.works:
+            if spec is not None and run.has_work:
                 messages.append(recovered_message(run, spec))
         if messages:
             await self._ports.publisher.publish_work(messages)
@@ -43,7 +43,7 @@ class Recovery:
             spec = await self._ports.spec_at(run.job_id, run.version)
             if spec is None:
                 return None
-            owner.learn(run.job_id, run.version, spec)
+            owner.remember_definition(run.job_id, run.version, spec)
             return owner.spec_of(run)
         except Unusable:
             return None

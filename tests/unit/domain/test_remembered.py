@@ -41,8 +41,8 @@ def owner_of(schedule: Schedule) -> tuple[Owner, RunQueued]:
     owner.tick(NOW + 1_000_000)
     queued = owner.take_pass().events[0]
     assert isinstance(queued, RunQueued)
-    owner.wrote(1, [queued])
-    owner.observe_own(1)
+    owner.appended(1, [queued])
+    owner.observe_own_frame(1)
     return owner, queued
 
 
@@ -62,7 +62,7 @@ def known_after(owner: Owner, queued: RunQueued, *, retried: bool) -> bool:
     else:
         end = RunSucceeded(run_id=queued.run_id, at=NOW, attempt=1, executor_id="e", started=NOW)
     owner.observe_frame(Frame(writer="e", events=(end,)), 2)
-    owner.settle(NOW)
+    owner.follow_up(NOW)
     return owner.spec_of(run) is not None
 
 

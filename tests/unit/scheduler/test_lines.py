@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from waterclock.core.domain.partition.decisions import Lacking
+from waterclock.core.domain.partition.decisions import LinesNeeded
 from waterclock.core.store.store import Missing, Stored
 from waterclock.scheduler.artifact_lines import LONGEST, Lines, Unreadable
 
@@ -39,8 +39,8 @@ class Pieces:
         yield
 
 
-def lacking(start: int, count: int, *, counted: bool = True, artifact: str = "there") -> Lacking:
-    return Lacking(artifact=artifact, start=start, count=count, counted=counted)
+def lacking(start: int, count: int, *, counted: bool = True, artifact: str = "there") -> LinesNeeded:
+    return LinesNeeded(artifact=artifact, start=start, count=count, counted=counted)
 
 
 @settings(max_examples=60)

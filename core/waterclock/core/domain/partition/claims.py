@@ -1,4 +1,4 @@
-"""May a delivery that is not the first run?"""
+"""Claims: whether a work item that was delivered before may run once more."""
 
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.run.retry import CRASH_LIMIT
@@ -11,7 +11,7 @@ _SILENT_DELIVERIES = 3
 _DROP = ClaimReply(verdict="drop")
 
 
-def judge(
+def decide_claim(
     run: Run | None, request: ClaimRequest, *, alive: bool, now: Instant
 ) -> tuple[ClaimReply, RunLost | RunCancelled | None]:
     """The reply, and what becomes of the run. `alive`: whether the executor that had it still does."""

@@ -1,17 +1,31 @@
-"""What one pass decided, and what follows from it."""
+"""What the owner decides: events, applied to the state at once, and what must follow once they are in the log.
+
+`Decisions` is where all deciding modules of this folder meet: `emit` an event, and it is part of the current pass.
+"""
 
 from msgspec import Struct, field
 
-from waterclock.core.domain.partition.dependency_state import Letter
+from waterclock.core.domain.bounded_map import Remembered
+from waterclock.core.domain.partition.dependency_state import Notice
+from waterclock.core.domain.partition.evolve import evolve
+from waterclock.core.domain.partition.parts import node_of
+from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.proto.events import (
+    NodeMarked,
+    RunCancelled,
     RunEvent,
     RunQueued,
+    RunSkipped,
 )
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import StopRequest
 
+_WITHDRAWN_KEPT = 10_000
+_ENDS_WITHOUT_RUN = (RunSkipped, NodeMarked, RunCancelled)
+"""What may end a node that never ran. A tuple: built once, where `|` would be for every event."""
 
-class Lacking(Struct, frozen=True, kw_only=True):
+
+class LinesNeeded(Struct, frozen=True, kw_only=True):
     """Lines of an artifact that a fan-out needs next."""
 
     artifact: str
@@ -34,15 +48,15 @@ class Pass(Struct, kw_only=True):
     """(job, note): schedules to pause after failures in a row."""
     index: dict[str, dict[str, bytes | None]] = field(default_factory=dict)
     """Changes of the timing index, by job: key and value, None deletes."""
-    forgotten: dict[str, int] = field(default_factory=dict)
+    void_entries: dict[str, int] = field(default_factory=dict)
     """Jobs whose index entries of versions up to this one are void. Removed after the frame: until it is in the
     log, whoever comes next needs them to decide the same again."""
-    starved: set[tuple[str, int]] = field(default_factory=set)
+    definitions_needed: set[tuple[str, int]] = field(default_factory=set)
     """Definitions (job, version) that must be read from the log before some runs can go on."""
-    lacking: dict[str, Lacking] = field(default_factory=dict)
+    lines_needed: dict[str, LinesNeeded] = field(default_factory=dict)
     """Fan-outs that cannot go on before some lines are read."""
-    letters: list[Letter] = field(default_factory=list)
-    """What other partitions are to be told. Sent after the frame, and again until it is known to have arrived."""
+    notices: list[Notice] = field(default_factory=list)
+    """For other partitions. Sent after the frame, and again until they are known to have arrived."""
 
     def index_changes(self) -> dict[str, bytes | None]:
         return {key: value for changes in self.index.values() for key, value in changes.items()}
@@ -54,8 +68,113 @@ class Pass(Struct, kw_only=True):
             or self.withdrawn
             or self.pauses
             or self.index
-            or self.forgotten
-            or self.starved
-            or self.lacking
-            or self.letters
+            or self.void_entries
+            or self.definitions_needed
+            or self.lines_needed
+            or self.notices
         )
+
+
+class Decisions:
+    """The state, views of it that are cheaper than a search, and the pass that is being decided."""
+
+    def __init__(self, state: PartitionState) -> None:
+        self.state = state
+        self.by_job: dict[str, dict[str, Run]] = {}
+        for run in state.runs.values():
+            self.by_job.setdefault(run.job_id, {})[run.run_id] = run
+        self.open = Pass()
+        self.withdrawn = Remembered[str, str](_WITHDRAWN_KEPT)
+        """Runs cancelled while queued, and why: an executor that starts one all the same is told to stop."""
+        self.to_advance: dict[str, None] = dict.fromkeys((*state.workflow_runs, *state.fan_outs))
+        """Runs with parts that something happened to: what follows has not been decided yet."""
+        self.ended_nodes: dict[str, list[str]] = {}
+        """By workflow run, the nodes that ended since it was last advanced."""
+        self._unconfirmed: dict[str, set[str]] = {}
+        """By run with parts, the parts whose end was decided here and has not been read back. Their executor may
+        have reported another end before it, so nothing follows from it yet."""
+
+    def take_pass(self) -> Pass:
+        done, self.open = self.open, Pass()
+        return done
+
+    def emit(self, event: RunEvent) -> Ended | None:
+        """Decide an event: it is applied at once and goes out with this pass."""
+        self.open.events.append(event)
+        ended = self.apply(event)
+        if ended is not None and not ended.run.parts and ended.run.parent is not None:
+            self._unconfirmed.setdefault(ended.run.parent, set()).add(event.run_id)
+        return ended
+
+    def apply(self, event: RunEvent) -> Ended | None:
+        """Apply an event, decided here or read from the log."""
+        runs = self.state.runs
+        known = event.run_id in runs
+        ends_node = (
+            not known
+            and isinstance(event, _ENDS_WITHOUT_RUN)
+            and self._is_open_node(event.parent, event.run_id)
+        )
+        ended = evolve(self.state, event)
+        if ended is not None:
+            of_job = self.by_job[ended.run.job_id]
+            del of_job[event.run_id]
+            if not of_job:
+                del self.by_job[ended.run.job_id]
+            self._part_ended(ended.run.parent, event.run_id)
+        elif event.run_id in runs:
+            if not known:
+                run = runs[event.run_id]
+                self.by_job.setdefault(run.job_id, {})[run.run_id] = run
+        elif ends_node:
+            self._part_ended(getattr(event, "parent", None), event.run_id)
+        return ended
+
+    def advance_later(self, run_id: str | None) -> None:
+        """Look at a run with parts again before the pass is over, or in the next one."""
+        if run_id in self.state.workflow_runs or run_id in self.state.fan_outs:
+            self.to_advance[run_id] = None
+
+    def ends_are_confirmed(self, run_id: str) -> bool:
+        """Whether the ends of a run's parts all stand in the log, with nothing unread before them."""
+        return run_id not in self._unconfirmed
+
+    def confirm(self, run_id: str) -> None:
+        """What was decided about a run has been read back."""
+        parent = run_id.rpartition("~")[0]
+        unconfirmed = self._unconfirmed.get(parent)
+        if unconfirmed is not None:
+            unconfirmed.discard(run_id)
+            if not unconfirmed:
+                del self._unconfirmed[parent]
+                self.advance_later(parent)
+
+    def overlapping(self, job_id: str) -> list[Run]:
+        """The runs of a job that its overlap policy counts, oldest first."""
+        runs = self.by_job.get(job_id)
+        return [run for run in runs.values() if run.counts_for_overlap] if runs else []
+
+    def parts_of(self, run: Run) -> list[Run]:
+        """The nodes or members of a run that have begun and not ended."""
+        of_job = self.by_job.get(run.job_id, {})
+        return [part for part in of_job.values() if part.parent == run.run_id]
+
+    def write_index(self, job_id: str, key: str, value: bytes | None) -> None:
+        self.open.index.setdefault(job_id, {})[key] = value
+
+    def void_index(self, job_id: str, version: int) -> None:
+        """A job's index entries of versions up to this one are to be removed."""
+        self.open.void_entries[job_id] = max(version, self.open.void_entries.get(job_id, 0))
+
+    def stop(self, executor_id: str | None, run_id: str, reason: str, *, now: bool = False) -> None:
+        """`now`: without a grace. No executor: whoever has it or gets it."""
+        self.open.stops.append((executor_id, StopRequest(run_id=run_id, reason=reason, now=now)))
+
+    def _is_open_node(self, parent: str | None, run_id: str) -> bool:
+        workflow_run = self.state.workflow_runs.get(parent or "")
+        return workflow_run is not None and node_of(run_id) not in workflow_run.nodes
+
+    def _part_ended(self, parent: str | None, run_id: str) -> None:
+        self.advance_later(parent)
+        if parent in self.state.workflow_runs:
+            self.ended_nodes.setdefault(parent, []).append(node_of(run_id))

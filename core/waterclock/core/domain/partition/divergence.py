@@ -1,6 +1,6 @@
-"""Decisions that are in the log and have not come back from it.
+"""Decisions that are in the log and have not been read back from it.
 
-What is decided is applied when it is decided, not when it comes back. That is the order of the log unless a frame of
+What is decided is applied when it is decided, not when it is read back. That is the order of the log unless a frame of
 somebody else stands before a decision about the same run that had not read it.
 """
 
@@ -16,14 +16,15 @@ from waterclock.proto.events import (
 )
 from waterclock.proto.names import job_of
 
-_OF_WAITING = (DependenciesChanged, DependenciesUsed, DependencyCompleted)
+_OF_DEPENDENCIES = (DependenciesChanged, DependenciesUsed, DependencyCompleted)
 
 
 class Diverged(Exception):
-    """Something was in the log before a decision that contradicts it, unread. The log is right: rebuild from it."""
+    """A frame that had not been read stands in the log before a decision about the same run. The log is right: the
+    partition is rebuilt from it."""
 
 
-class Unread:
+class UnreadDecisions:
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
         """Run id -> the last frame that decides on it."""
@@ -32,28 +33,28 @@ class Unread:
     def __bool__(self) -> bool:
         return bool(self._frames)
 
-    def wrote(self, sequence: int, events: Sequence[RunEvent]) -> None:
+    def appended(self, sequence: int, events: Sequence[RunEvent]) -> None:
         """The end of a whole run also concerns those who wait for its job."""
-        run_ids = [_about(event) for event in events]
-        run_ids += [job_of(event.run_id) for event in events if type(event) is RunClosed]
-        self._last.update(dict.fromkeys(run_ids, sequence))
-        self._frames.append((sequence, run_ids))
+        subjects = [_subject(event) for event in events]
+        subjects += [job_of(event.run_id) for event in events if type(event) is RunClosed]
+        self._last.update(dict.fromkeys(subjects, sequence))
+        self._frames.append((sequence, subjects))
 
-    def came_back(self, sequence: int) -> Iterator[str]:
+    def read_back(self, sequence: int) -> Iterator[str]:
         """The runs that nothing up to this frame contradicts any more."""
         while self._frames and self._frames[0][0] <= sequence:
-            written, run_ids = self._frames.popleft()
-            for run_id in run_ids:
-                if self._last.get(run_id) == written:
-                    del self._last[run_id]
-                    yield run_id
+            written, subjects = self._frames.popleft()
+            for subject in subjects:
+                if self._last.get(subject) == written:
+                    del self._last[subject]
+                    yield subject
 
-    def contradicts(self, event: RunEvent, sequence: int) -> bool:
+    def contradict(self, event: RunEvent, sequence: int) -> bool:
         """Whether somebody else's frame should have been read before what was decided."""
-        return self._last.get(_about(event), 0) > sequence
+        return self._last.get(_subject(event), 0) > sequence
 
 
-def _about(event: RunEvent) -> str:
+def _subject(event: RunEvent) -> str:
     """What must not have changed unread when something is decided about it. What a job waits for is another thing than
     who waits for it."""
-    return f"{event.run_id}<" if isinstance(event, _OF_WAITING) else event.run_id
+    return f"{event.run_id}<" if isinstance(event, _OF_DEPENDENCIES) else event.run_id

@@ -1,7 +1,13 @@
-"""What an event does to a partition's state: `evolve`, in place."""
+"""What an event does to a partition's state: `evolve`, in place.
+
+An event about a run that is in the state advances or ends it; the table in `run/states.py` says which. About a run that
+is not there, it begins one, or it concerns a schedule, a backfill or dependencies.
+"""
+
+from typing import assert_never
 
 from waterclock.core.domain.partition import dependency_state, parts
-from waterclock.core.domain.partition.parts import Expansion, Wave
+from waterclock.core.domain.partition.parts import FanOutState, WorkflowRunState
 from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
 from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.proto.events import (
@@ -14,7 +20,9 @@ from waterclock.proto.events import (
     DependentChanged,
     Instant,
     LettersDelivered,
+    NodeCleared,
     NodeMarked,
+    OutcomeRejected,
     RerunRequested,
     RunCancelled,
     RunCancelRequested,
@@ -25,6 +33,7 @@ from waterclock.proto.events import (
     RunOpened,
     RunProgressed,
     RunQueued,
+    RunReported,
     RunRequested,
     RunRetryRequested,
     RunReturned,
@@ -35,6 +44,7 @@ from waterclock.proto.events import (
     RunSucceeded,
     RunTimedOut,
     RunWaiting,
+    ScheduleEnded,
     SkipRequested,
 )
 from waterclock.proto.names import job_of, member_attempt
@@ -45,8 +55,7 @@ def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
     """Apply one event; says when it ended its run. An event the table has no step for changes nothing."""
     run = state.runs.get(event.run_id)
     if run is None:
-        if isinstance(event, RunQueued) or not _steer(state, event):
-            _begin(state, event)
+        _without_run(state, event)
         return None
     if isinstance(event, RunsMissed) and event.count > 1:
         return None
@@ -65,22 +74,23 @@ def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
 
 def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) -> None:
     del state.runs[run.run_id]
-    state.waves.pop(run.run_id, None)
-    state.expansions.pop(run.run_id, None)
+    state.workflow_runs.pop(run.run_id, None)
+    state.fan_outs.pop(run.run_id, None)
     _count_failures(state, run, event)
-    if status == "SUCCESS" and run.counts:
+    if status == "SUCCESS" and run.notifies_dependents:
         if run.once:
-            dependency_state.remember(state.post, run.job_id, run.run_id, run.scheduled)
-        if run.job_id in state.post.dependents:
-            dependency_state.announce(state.post, run.job_id, run.run_id, run.scheduled, event.at)
+            dependency_state.remember_success(state.notices, run.job_id, run.run_id, run.scheduled)
+        if run.job_id in state.notices.dependents:
+            dependency_state.notify_dependents(state.notices, run.job_id, run.run_id, run.scheduled, event.at)
     if run.parent is None:
         return
     output = event.output if isinstance(event, RunSucceeded | RunClosed | NodeMarked) else None
-    if run.parent in state.waves:
-        parts.node_ended(state.waves[run.parent], run.run_id, status, output if run.output_kept else None)
-    elif run.parent in state.expansions:
+    if run.parent in state.workflow_runs:
+        kept = output if run.output_kept else None
+        parts.node_ended(state.workflow_runs[run.parent], run.run_id, status, kept)
+    elif run.parent in state.fan_outs:
         if member_attempt(run.run_id) == state.runs[run.parent].attempt:
-            parts.member_ended(state.expansions[run.parent], run.run_id, status, output)
+            parts.member_ended(state.fan_outs[run.parent], run.run_id, status, output)
     elif run.parent in state.backfills:
         backfill = state.backfills[run.parent]
         backfill.active -= 1
@@ -90,9 +100,55 @@ def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) ->
             backfill.failed += 1
 
 
-def _steer(state: PartitionState, event: RunEvent) -> bool:
-    """Events that concern a schedule or a backfill and not one run."""
+def _without_run(state: PartitionState, event: RunEvent) -> None:
+    """An event whose run is not in the state: it begins one, or is about something else. What is most frequent comes
+    first."""
     match event:
+        case RunQueued(again=True):
+            pass
+        case RunQueued() | RunWaiting() | RunOpened():
+            if _is_void(state, event):
+                if event.trigger == "fan_out":
+                    state.orphans[event.run_id] = None
+                return
+            run = Run(
+                run_id=event.run_id,
+                job_id=job_of(event.run_id),
+                version=event.version,
+                scheduled=event.scheduled,
+                due=event.due,
+                status="QUEUED",
+                trigger=event.trigger,
+                parent=event.parent,
+                epoch=event.epoch,
+            )
+            _begin(state, run, event)
+        case RunRequested():
+            run = _requested_run(event, event.at if event.scheduled is None else event.scheduled)
+            run.trigger, run.parameters = event.trigger, event.parameters
+            _begin(state, run, event)
+        case RerunRequested():
+            run = _requested_run(event, event.scheduled)
+            run.epoch, run.parts, run.parameters = event.epoch, "wave", event.parameters
+            state.workflow_runs[run.run_id] = parts.workflow_run_again(event)
+            _begin(state, run, event)
+        case RunRetryRequested():
+            run = _requested_run(event, event.scheduled)
+            run.attempt, run.first_attempt = event.attempt, event.attempt + 1
+            run.parent, run.epoch = event.parent, event.epoch
+            _begin(state, run, event)
+        case RunSkipped():
+            state.skips.pop(event.run_id, None)
+            if event.parent in state.workflow_runs:
+                parts.node_skipped(state.workflow_runs[event.parent], event.run_id, event.blocked)
+        case NodeMarked():
+            if event.parent in state.workflow_runs:
+                workflow_run = state.workflow_runs[event.parent]
+                parts.node_marked(workflow_run, event.run_id, event.succeeded, event.output)
+        case RunCancelled():
+            state.orphans.pop(event.run_id, None)
+            if event.parent in state.workflow_runs:
+                parts.node_ended(state.workflow_runs[event.parent], event.run_id, "CANCELLED", None)
         case SkipRequested():
             state.skips[event.run_id] = event.note or f"skipped by {event.actor or 'somebody'}"
         case BackfillRequested():
@@ -111,80 +167,51 @@ def _steer(state: PartitionState, event: RunEvent) -> bool:
         case BackfillEnded():
             state.backfills.pop(event.run_id, None)
         case DependenciesChanged():
-            dependency_state.dependencies_changed(state.post, state.dependencies, event)
+            dependency_state.dependencies_changed(state.notices, state.dependencies, event)
         case DependencyCompleted():
-            dependency_state.completed(state.dependencies, event)
+            dependency_state.dependency_completed(state.dependencies, event)
         case DependenciesUsed():
-            dependency_state.used(state.dependencies, event)
+            dependency_state.dependencies_used(state.dependencies, event)
         case DependentChanged():
-            dependency_state.dependent_changed(state.post, event)
+            dependency_state.dependent_changed(state.notices, event)
         case LettersDelivered():
-            dependency_state.delivered(state.post, event.letters)
+            dependency_state.notices_delivered(state.notices, event.letters)
+        case (
+            RunStarted()
+            | RunSucceeded()
+            | RunFailed()
+            | RunTimedOut()
+            | RunSnoozed()
+            | RunReturned()
+            | RunLost()
+            | RunsMissed()
+            | RunCancelRequested()
+            | RunProgressed()
+            | RunReported()
+            | RunClosed()
+            | NodeCleared()
+            | OutcomeRejected()
+            | ScheduleEnded()
+        ):
+            pass  # of a run that has ended, or that no partition state keeps
         case _:
-            return False
-    return True
+            assert_never(event)
 
 
-def _begin(state: PartitionState, event: RunEvent) -> None:
-    match event:
-        case RunQueued(again=True):
-            return
-        case RunQueued() | RunWaiting() | RunOpened():
-            if _is_void(state, event):
-                if event.trigger == "fan_out":
-                    state.orphans[event.run_id] = None
-                return
-            run = Run(
-                run_id=event.run_id,
-                job_id=job_of(event.run_id),
-                version=event.version,
-                scheduled=event.scheduled,
-                due=event.due,
-                status="QUEUED",
-                trigger=event.trigger,
-                parent=event.parent,
-                epoch=event.epoch,
-            )
-        case RunRequested():
-            run = _asked_for(event, event.at if event.scheduled is None else event.scheduled)
-            run.trigger, run.parameters = event.trigger, event.parameters
-        case RerunRequested():
-            run = _asked_for(event, event.scheduled)
-            run.epoch, run.parts, run.parameters = event.epoch, "wave", event.parameters
-            state.waves[run.run_id] = parts.revived(event)
-        case RunRetryRequested():
-            run = _asked_for(event, event.scheduled)
-            run.attempt, run.first_attempt = event.attempt, event.attempt + 1
-            run.parent, run.epoch = event.parent, event.epoch
-        case RunSkipped():
-            state.skips.pop(event.run_id, None)
-            if event.parent in state.waves:
-                parts.node_skipped(state.waves[event.parent], event.run_id, event.blocked)
-            return
-        case NodeMarked():
-            if event.parent in state.waves:
-                parts.node_marked(state.waves[event.parent], event.run_id, event.succeeded, event.output)
-            return
-        case RunCancelled():
-            state.orphans.pop(event.run_id, None)
-            if event.parent in state.waves:
-                parts.node_ended(state.waves[event.parent], event.run_id, "CANCELLED", None)
-            return
-        case _:
-            return
+def _begin(state: PartitionState, run: Run, event: RunEvent) -> None:
     state.runs[run.run_id] = run
     state.skips.pop(run.run_id, None)
     if run.parent in state.backfills:
         backfill = state.backfills[run.parent]
         backfill.active += 1
         backfill.position += 1
-    elif run.parent in state.expansions:
-        parts.member_begun(state.expansions[run.parent], run.run_id)
+    elif run.parent in state.fan_outs:
+        parts.member_begun(state.fan_outs[run.parent], run.run_id)
     _advance(state, run, event)
 
 
-def _asked_for(event: RunRequested | RerunRequested | RunRetryRequested, scheduled: Instant) -> Run:
-    """A run that somebody wants: it waits for its owner's decision."""
+def _requested_run(event: RunRequested | RerunRequested | RunRetryRequested, scheduled: Instant) -> Run:
+    """A run that a user wants: it waits for its owner's decision."""
     return Run(
         run_id=event.run_id,
         job_id=job_of(event.run_id),
@@ -200,9 +227,9 @@ def _asked_for(event: RunRequested | RerunRequested | RunRetryRequested, schedul
 def _is_void(state: PartitionState, event: RunQueued | RunWaiting | RunOpened) -> bool:
     """A part that begins after its end was settled in another way, or after the end of the whole."""
     if event.trigger == "workflow":
-        wave = state.waves.get(event.parent or "")
-        return wave is None or parts.node_of(event.run_id) in wave.nodes
-    return event.trigger == "fan_out" and event.parent not in state.expansions
+        workflow_run = state.workflow_runs.get(event.parent or "")
+        return workflow_run is None or parts.node_of(event.run_id) in workflow_run.nodes
+    return event.trigger == "fan_out" and event.parent not in state.fan_outs
 
 
 def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
@@ -218,12 +245,14 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             run.pause_after = event.pause_after
             run.output_kept, run.item, run.once = event.output_kept, event.item, event.once
             if event.fire is not None:
-                state.taken[run.job_id] = event.fire
+                state.fires_taken[run.job_id] = event.fire
+        case RunStarted():
+            run.executor_id = event.executor_id
         case RunWaiting():
             run.status, run.waits = "WAITING", event.waits_for
-            _number(state, run, event.epoch)
+            _set_epoch(state, run, event.epoch)
             if event.fire is not None:
-                state.taken[run.job_id] = event.fire
+                state.fires_taken[run.job_id] = event.fire
         case RunOpened():
             run.status, run.waits, run.parts = "RUNNING", "", event.kind
             run.attempt, run.pause_after, run.output_kept = (
@@ -232,19 +261,17 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
                 event.output_kept,
             )
             run.parameters, run.once = event.parameters, event.once
-            _number(state, run, event.epoch)
+            _set_epoch(state, run, event.epoch)
             if event.kind == "wave":
-                state.waves.setdefault(run.run_id, Wave()).to_clear = False
+                state.workflow_runs.setdefault(run.run_id, WorkflowRunState()).to_clear = False
             else:
-                state.expansions[run.run_id] = Expansion(total=event.total)
+                state.fan_outs[run.run_id] = FanOutState(total=event.total)
             if event.fire is not None:
-                state.taken[run.job_id] = event.fire
+                state.fires_taken[run.job_id] = event.fire
         case RunProgressed():
-            expansion = state.expansions.get(run.run_id)
-            if expansion is not None and expansion.total is None:
-                expansion.total = event.total
-        case RunStarted():
-            run.executor_id = event.executor_id
+            fan_out = state.fan_outs.get(run.run_id)
+            if fan_out is not None and fan_out.total is None:
+                fan_out.total = event.total
         case RunFailed() | RunTimedOut():
             run.due, run.waits = event.retry_at or event.at, "timer"
         case RunSnoozed():
@@ -260,11 +287,29 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
         case RunCancelRequested():
             run.cancelling = True
             run.at_once = run.at_once or event.now
+        case RunRequested() | RerunRequested() | RunRetryRequested() | RunReported() | NodeCleared():
+            pass  # says nothing that the run does not have by now
+        case RunSucceeded() | RunSkipped() | RunsMissed() | RunCancelled() | RunClosed() | NodeMarked():
+            pass  # always ends its run
+        case (
+            SkipRequested()
+            | BackfillRequested()
+            | BackfillSteered()
+            | BackfillEnded()
+            | DependenciesChanged()
+            | DependentChanged()
+            | DependencyCompleted()
+            | DependenciesUsed()
+            | LettersDelivered()
+            | OutcomeRejected()
+            | ScheduleEnded()
+        ):
+            pass  # never changes a run
         case _:
-            pass
+            assert_never(event)
 
 
-def _number(state: PartitionState, run: Run, epoch: int | None) -> None:
+def _set_epoch(state: PartitionState, run: Run, epoch: int | None) -> None:
     run.epoch = epoch
     if epoch is not None and epoch > state.epochs.get(run.job_id, 0):
         state.epochs[run.job_id] = epoch

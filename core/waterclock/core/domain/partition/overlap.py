@@ -1,6 +1,11 @@
-"""What to do with a fire while earlier runs of the same job have not ended. The only place that decides it."""
+"""What to do with a fire while earlier runs of the same job have not ended. The only place that decides it.
+
+A new policy is a name in `Overlap` (proto/spec.py), a case here, a row of the table in the unit test, and a line in
+docs/schedules.md.
+"""
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from msgspec import Struct
 
@@ -13,7 +18,7 @@ QUEUE_LIMIT = 1000
 
 
 class OverlapDecision(Struct, frozen=True, kw_only=True):
-    """Queue, wait or skip this fire; and which runs to stop for it."""
+    """What becomes of this fire, and which runs to stop for it."""
 
     verdict: OverlapVerdict
     reason: str = ""
@@ -25,9 +30,12 @@ class OverlapDecision(Struct, frozen=True, kw_only=True):
 QUEUE = OverlapDecision(verdict="queue")
 
 
-def decide_overlap(policy: Overlap, active: Sequence[Run], caught_up: bool = False) -> OverlapDecision:
+def decide_overlap(
+    policy: Overlap, active: Sequence[Run], *, caught_up: bool = False, requested: bool = False
+) -> OverlapDecision:
     """`active`: the job's runs that have not ended, oldest first. `caught_up`: this fire was asked for by a catch-up of
-    `all`, which waits its turn where `skip` would drop it."""
+    `all`, which waits its turn where `skip` would drop it. `requested`: it is no fire but a run that a user asked for,
+    which no policy drops."""
     if not active:
         return QUEUE
     oldest = active[0].run_id
@@ -35,11 +43,11 @@ def decide_overlap(policy: Overlap, active: Sequence[Run], caught_up: bool = Fal
     match policy:
         case "allow":
             return QUEUE
-        case "skip" if not caught_up:
+        case "skip" if not (caught_up or requested):
             return OverlapDecision(
                 verdict="skip", reason=f"overlap: {oldest} has not ended", because_of=oldest
             )
-        case "queue_one" if waiting:
+        case "queue_one" if waiting and not requested:
             return OverlapDecision(
                 verdict="skip",
                 reason=f"overlap: {waiting[0].run_id} waits already",
@@ -60,3 +68,5 @@ def decide_overlap(policy: Overlap, active: Sequence[Run], caught_up: bool = Fal
             )
         case "terminate_previous":
             return OverlapDecision(verdict="queue", terminate=tuple(run.run_id for run in active))
+        case _:
+            assert_never(policy)

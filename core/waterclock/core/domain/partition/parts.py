@@ -1,7 +1,7 @@
-"""Runs that are made of others: waves of nodes, and fan-outs of members. Their part of the fold.
+"""Runs that are made of others: runs of workflows, made of nodes, and fan-outs, made of members.
 
-A wave knows how its nodes ended; those that go on are runs of their own. A fan-out knows numbers, not members: what
-is kept of it does not grow with its size.
+This is their part of the fold. A workflow run knows how its nodes ended; nodes that go on are runs of their own. A
+fan-out keeps numbers, not members: its state does not grow with its size.
 """
 
 from typing import Any
@@ -24,19 +24,19 @@ class NodeEnd(Struct, frozen=True, omit_defaults=True):
     outcome: Outcome
     output: Any = None
     status: str = ""
-    """As a run's, where the outcome does not tell."""
+    """The status of the node's run, where it does not follow from the outcome."""
 
 
-class Wave(Struct, kw_only=True, omit_defaults=True):
+class WorkflowRunState(Struct, kw_only=True, omit_defaults=True):
     nodes: dict[str, NodeEnd] = field(default_factory=dict)
     """Those that have ended."""
     attempts: dict[str, int] = field(default_factory=dict)
     """The last attempt of nodes that are run again."""
     to_clear: bool = False
-    """That they are to be run again has not been said of each of them yet."""
+    """It is to be run again, and the log does not yet have a NodeCleared for each node concerned."""
 
 
-class Expansion(Struct, kw_only=True, omit_defaults=True):
+class FanOutState(Struct, kw_only=True, omit_defaults=True):
     total: int | None = None
     next: int = 0
     """The first member that has not begun."""
@@ -44,7 +44,7 @@ class Expansion(Struct, kw_only=True, omit_defaults=True):
     done: int = 0
     failed: int = 0
     results: dict[int, Any] | None = field(default_factory=dict)
-    """What members gave, as long as it is little."""
+    """The outputs of members by their index; None once they have grown beyond the limit."""
     results_size: int = 0
 
 
@@ -52,46 +52,47 @@ def node_of(run_id: str) -> str:
     return run_id.rpartition("~")[2]
 
 
-def node_ended(wave: Wave, run_id: str, status: RunStatus, output: Any) -> None:
-    match status:
-        case "SUCCESS":
-            wave.nodes[node_of(run_id)] = NodeEnd("success", output)
-        case "SKIPPED":
-            wave.nodes[node_of(run_id)] = NodeEnd("skipped")
-        case _:
-            wave.nodes[node_of(run_id)] = NodeEnd("failed", status="" if status == "FAILED" else status)
+def node_ended(workflow_run: WorkflowRunState, run_id: str, status: RunStatus, output: Any) -> None:
+    if status == "SUCCESS":
+        end = NodeEnd("success", output)
+    elif status == "SKIPPED":
+        end = NodeEnd("skipped")
+    else:
+        end = NodeEnd("failed", status="" if status == "FAILED" else status)
+    workflow_run.nodes[node_of(run_id)] = end
 
 
-def node_skipped(wave: Wave, run_id: str, blocked: bool) -> None:
-    wave.nodes.setdefault(node_of(run_id), NodeEnd("blocked" if blocked else "skipped"))
+def node_skipped(workflow_run: WorkflowRunState, run_id: str, blocked: bool) -> None:
+    workflow_run.nodes.setdefault(node_of(run_id), NodeEnd("blocked" if blocked else "skipped"))
 
 
-def node_marked(wave: Wave, run_id: str, succeeded: bool, output: Any) -> None:
-    wave.nodes.setdefault(node_of(run_id), NodeEnd("success", output) if succeeded else NodeEnd("skipped"))
+def node_marked(workflow_run: WorkflowRunState, run_id: str, succeeded: bool, output: Any) -> None:
+    end = NodeEnd("success", output) if succeeded else NodeEnd("skipped")
+    workflow_run.nodes.setdefault(node_of(run_id), end)
 
 
-def revived(event: RerunRequested) -> Wave:
-    return Wave(
+def workflow_run_again(event: RerunRequested) -> WorkflowRunState:
+    return WorkflowRunState(
         nodes={node: NodeEnd(stands.outcome, stands.output) for node, stands in event.nodes.items()},
         attempts=dict(event.cleared),
         to_clear=True,
     )
 
 
-def member_begun(expansion: Expansion, run_id: str) -> None:
-    expansion.next = max(expansion.next, member_index(run_id) + 1)
-    expansion.active += 1
+def member_begun(fan_out: FanOutState, run_id: str) -> None:
+    fan_out.next = max(fan_out.next, member_index(run_id) + 1)
+    fan_out.active += 1
 
 
-def member_ended(expansion: Expansion, run_id: str, status: RunStatus, output: Any) -> None:
-    expansion.active -= 1
+def member_ended(fan_out: FanOutState, run_id: str, status: RunStatus, output: Any) -> None:
+    fan_out.active -= 1
     if status != "SUCCESS":
-        expansion.failed += 1
+        fan_out.failed += 1
         return
-    expansion.done += 1
-    if expansion.results is not None and output is not None:
-        expansion.results_size += len(_encode(output)) + 1
-        if expansion.results_size <= OUTPUT_LIMIT:
-            expansion.results[member_index(run_id)] = output
+    fan_out.done += 1
+    if fan_out.results is not None and output is not None:
+        fan_out.results_size += len(_encode(output)) + 1
+        if fan_out.results_size <= OUTPUT_LIMIT:
+            fan_out.results[member_index(run_id)] = output
         else:
-            expansion.results = None
+            fan_out.results = None

@@ -1,14 +1,15 @@
 """What a partition's owner knows about runs that have not ended: a fold over `RUNS`, and nothing else.
 
 Owned by one task. `evolve` changes it in place: a copy of up to a million runs for each event is not affordable.
+Snapshots hold it as JSON under the names of the first release; a field that was renamed since keeps its old name there.
 """
 
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from waterclock.core.domain.partition.dependency_state import Dependencies, Post
-from waterclock.core.domain.partition.parts import Expansion, Wave
+from waterclock.core.domain.partition.dependency_state import Dependencies, Notices
+from waterclock.core.domain.partition.parts import FanOutState, WorkflowRunState
 from waterclock.proto.events import (
     Cursor,
     Instant,
@@ -39,7 +40,8 @@ class Run(Struct, kw_only=True, omit_defaults=True, gc=False):
     parent: str | None = None
     epoch: int | None = None
     parts: Literal["", "wave", "fan_out"] = ""
-    """What the run is made of, if not of work of its own."""
+    """What the run is made of, if not of work of its own: the nodes of a workflow ("wave" in the log) or the members
+    of a fan-out."""
     parameters: Any = None
     output_kept: bool = False
     item: Any = None
@@ -49,19 +51,19 @@ class Run(Struct, kw_only=True, omit_defaults=True, gc=False):
     """Its job has no times of its own."""
 
     @property
-    def works(self) -> bool:
+    def has_work(self) -> bool:
         """Whether there should be a work message, or an executor that has it."""
         return self.status in ("QUEUED", "RUNNING") and not self.parts
 
     @property
-    def counts(self) -> bool:
+    def notifies_dependents(self) -> bool:
         """Whether those who wait for the job take notice of this run."""
         return self.trigger not in ("workflow", "fan_out", "backfill")
 
     @property
-    def blocks(self) -> bool:
-        """Whether the overlap policy counts this run. Run-now and backfill do not disturb the schedule; but waves never
-        mix, and one that was asked for counts as soon as its turn has been decided."""
+    def counts_for_overlap(self) -> bool:
+        """Run-now and backfill do not disturb the schedule. But two runs of a workflow never mix: one that was asked
+        for counts as soon as it has been decided whether it may begin."""
         if self.trigger == "now":
             return self.waits == "overlap" or (self.parts == "wave" and self.waits != "decision")
         return self.trigger in ("schedule", "catch_up", "dependency")
@@ -97,22 +99,22 @@ class Backfill(Struct, kw_only=True, omit_defaults=True):
 class PartitionState(Struct, kw_only=True):
     cursor: Cursor = Cursor(jobs=0, time=0)
     runs: dict[str, Run] = field(default_factory=dict)
-    taken: dict[str, int] = field(default_factory=dict)
+    fires_taken: dict[str, int] = field(default_factory=dict, name="taken")
     """Fires taken by jobs that have a limit on them."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed runs in a row, for jobs that pause on them."""
     skips: dict[str, str] = field(default_factory=dict)
     """Occurrences to leave out, and why."""
     backfills: dict[str, Backfill] = field(default_factory=dict)
-    waves: dict[str, Wave] = field(default_factory=dict)
-    expansions: dict[str, Expansion] = field(default_factory=dict)
+    workflow_runs: dict[str, WorkflowRunState] = field(default_factory=dict, name="waves")
+    fan_outs: dict[str, FanOutState] = field(default_factory=dict, name="expansions")
     orphans: dict[str, None] = field(default_factory=dict)
     """Members that were queued by an owner who had not read that their node was marked by hand."""
     epochs: dict[str, int] = field(default_factory=dict)
-    """The number of each workflow's newest wave."""
+    """The number of each workflow's newest run."""
     dependencies: dict[str, Dependencies] = field(default_factory=dict)
-    """Jobs that wait for others, and what has come of it."""
-    post: Post = field(default_factory=Post)
-    """Jobs that others wait for, and what those have still to be told."""
+    """Jobs that wait for others, and what has completed of those."""
+    notices: Notices = field(default_factory=Notices, name="post")
+    """Jobs that others wait for, and the notices that have not been delivered."""
     unpublished: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
     """Runs queued in frames whose work is not known to be published: (sequence, run ids)."""

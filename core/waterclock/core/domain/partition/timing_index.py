@@ -27,7 +27,7 @@ class IndexEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fires up to this instant are not this definition's to take; how far they are decided, the log's cursor says."""
 
 
-class Scheduled(Struct, kw_only=True):
+class ArmedSchedule(Struct, kw_only=True):
     """A schedule in memory, armed for its next fire."""
 
     job_id: str

@@ -1,13 +1,16 @@
-"""Waves of workflows: which node runs next, and when the wave is over.
+"""Runs of workflows: which node runs next, and when the run is over. Users call such a run a wave.
 
-Whatever is decided follows from the state: a wave can be looked at any time, by any owner, and nothing is done twice.
+Whatever is decided follows from the state: a workflow run can be advanced any time, by any owner, and nothing is done
+twice.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from waterclock.core.domain.partition.ledger import Ledger
-from waterclock.core.domain.partition.part_specs import Definition, scope_in
-from waterclock.core.domain.partition.parts import Wave
+from waterclock.core.domain.partition.decisions import Decisions
+from waterclock.core.domain.partition.definitions import Definition, Definitions
+from waterclock.core.domain.partition.dispatch import Dispatch
+from waterclock.core.domain.partition.part_specs import node_scope
+from waterclock.core.domain.partition.parts import WorkflowRunState
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.workflow.expression import Unusable, expression_of
 from waterclock.core.domain.workflow.node_specs import filled, node_spec
@@ -24,64 +27,77 @@ from waterclock.proto.names import node_run
 from waterclock.proto.spec import Node
 
 BATCH = 500
-"""How many nodes of a wave one pass decides."""
+"""How many nodes of a workflow run one pass decides."""
 _NAMED = 5
 
 Emit = Callable[[RunEvent, Instant], None]
 
 
-class Waves:
-    def __init__(self, ledger: Ledger, emit: Emit) -> None:
-        self._ledger = ledger
+class WorkflowRuns:
+    """`emit` decides an event together with what follows from it (see follow_ups.py)."""
+
+    def __init__(
+        self, decisions: Decisions, definitions: Definitions, dispatch: Dispatch, emit: Emit
+    ) -> None:
+        self._decisions = decisions
+        self._definitions = definitions
+        self._dispatch = dispatch
+        self._state = decisions.state
         self._emit = emit
         self._frontiers: dict[str, Frontier] = {}
 
     def advance(self, run: Run, now: Instant) -> None:
-        """Decide every node whose turn has come; end the wave after the last."""
-        wave = self._ledger.state.waves[run.run_id]
+        """Decide every node whose turn has come; end the run after the last."""
+        workflow_run = self._state.workflow_runs[run.run_id]
         if run.status != "RUNNING" and not run.cancelling:
             return
         if run.cancelling:
-            self._cancel(run, wave, now)
+            self._cancel(run, workflow_run, now)
             return
-        definition = self._ledger.definition(run)
+        definition = self._dispatch.definition(run)
         if definition is None:
             return
-        frontier = self._frontier(run, wave, definition)
+        frontier = self._frontier(run, workflow_run, definition)
         decided = 0
         while (node_id := frontier.take()) is not None:
-            if node_id in wave.nodes or node_run(run.run_id, node_id) in self._ledger.state.runs:
+            if node_id in workflow_run.nodes or node_run(run.run_id, node_id) in self._state.runs:
                 continue
-            decided += self._decide(run, wave, definition, frontier, node_id, now)
-            self._catch_up(run, wave, frontier)
+            decided += self._decide(run, workflow_run, definition, frontier, node_id, now)
+            self._take_ended_nodes(run, workflow_run, frontier)
             if decided >= BATCH:
-                self._ledger.stir(run.run_id)
+                self._decisions.advance_later(run.run_id)
                 return
-        if len(wave.nodes) >= len(frontier.shape.nodes):
-            self._close(run, wave, frontier.shape, now)
+        if len(workflow_run.nodes) >= len(frontier.shape.nodes):
+            self._close(run, workflow_run, frontier.shape, now)
 
     def forget(self, run_id: str) -> None:
-        """Whatever was worked out of a wave: it is over, or was changed by hand."""
+        """Drop what was worked out of a workflow run: it is over, or was changed by hand."""
         self._frontiers.pop(run_id, None)
-        self._ledger.fresh.pop(run_id, None)
+        self._decisions.ended_nodes.pop(run_id, None)
 
-    def _frontier(self, run: Run, wave: Wave, definition: Definition) -> Frontier:
+    def _frontier(self, run: Run, workflow_run: WorkflowRunState, definition: Definition) -> Frontier:
         frontier = self._frontiers.get(run.run_id)
         if frontier is None:
             assert definition.shape is not None
-            self._ledger.fresh.pop(run.run_id, None)
-            ended = {node: end.outcome for node, end in wave.nodes.items()}
+            self._decisions.ended_nodes.pop(run.run_id, None)
+            ended = {node: end.outcome for node, end in workflow_run.nodes.items()}
             frontier = self._frontiers[run.run_id] = Frontier(definition.shape, ended)
         else:
-            self._catch_up(run, wave, frontier)
+            self._take_ended_nodes(run, workflow_run, frontier)
         return frontier
 
-    def _catch_up(self, run: Run, wave: Wave, frontier: Frontier) -> None:
-        for node in self._ledger.fresh.pop(run.run_id, ()):
-            frontier.ended(node, wave.nodes[node].outcome)
+    def _take_ended_nodes(self, run: Run, workflow_run: WorkflowRunState, frontier: Frontier) -> None:
+        for node in self._decisions.ended_nodes.pop(run.run_id, ()):
+            frontier.ended(node, workflow_run.nodes[node].outcome)
 
     def _decide(
-        self, run: Run, wave: Wave, definition: Definition, frontier: Frontier, node_id: str, now: Instant
+        self,
+        run: Run,
+        workflow_run: WorkflowRunState,
+        definition: Definition,
+        frontier: Frontier,
+        node_id: str,
+        now: Instant,
     ) -> int:
         node = frontier.shape.nodes[node_id]
         match frontier.verdict(node_id):
@@ -90,19 +106,19 @@ class Waves:
             case "run":
                 self._run(run, definition, frontier.shape, node, now)
             case "skip":
-                self._skip(run, node_id, f"{node.trigger_rule}: {_ends(wave, node)}", now)
+                self._skip(run, node_id, f"{node.trigger_rule}: {_outcomes(workflow_run, node)}", now)
             case "block":
-                culprit = next(up for up in node.depends_on if _is_bad(wave, up))
-                reason = f"{node.trigger_rule}: '{culprit}' {_word(wave, culprit)}"
+                culprit = next(up for up in node.depends_on if _is_bad(workflow_run, up))
+                reason = f"{node.trigger_rule}: '{culprit}' {_how_it_ended(workflow_run, culprit)}"
                 self._skip(run, node_id, reason, now, node_run(run.run_id, culprit))
         return 1
 
     def _run(self, run: Run, definition: Definition, shape: Shape, node: Node, now: Instant) -> None:
-        state = self._ledger.state
+        state = self._state
         run_id = node_run(run.run_id, node.id)
-        attempt = state.waves[run.run_id].attempts.get(node.id, 0) + 1
+        attempt = state.workflow_runs[run.run_id].attempts.get(node.id, 0) + 1
         try:
-            scope = scope_in(state, run, definition, node.id)
+            scope = node_scope(state, run, definition, node.id)
             if node.condition is not None and not expression_of(node.condition).holds(scope):
                 self._skip(run, node.id, f"condition: {node.condition}", now)
                 return
@@ -112,7 +128,7 @@ class Waves:
         except Unusable as error:
             self._fail(run, run_id, attempt, str(error), now)
             return
-        self._ledger.queue(
+        self._dispatch.queue(
             run_id,
             run.version,
             spec,
@@ -161,19 +177,18 @@ class Waves:
         self._emit(opened, now)
         self._emit(RunClosed(run_id=run_id, at=now, succeeded=False, reason=reason), now)
 
-    def _cancel(self, run: Run, wave: Wave, now: Instant) -> None:
-        """Stop what runs; once that has ended, what has not begun is cancelled, and so is the wave."""
-        ledger = self._ledger
-        active = [part for part in self._nodes(run) if part.run_id in ledger.state.runs]
+    def _cancel(self, run: Run, workflow_run: WorkflowRunState, now: Instant) -> None:
+        """Stop the nodes that run; once they have ended, cancel those that have not begun, and the run itself."""
+        active = self._decisions.parts_of(run)
         for part in active:
             if not part.cancelling:
-                ledger.cancel(part, "its wave is cancelled", now, at_once=run.at_once)
-        if any(part.run_id in ledger.state.runs for part in active):
+                self._dispatch.cancel(part, "its wave is cancelled", now, at_once=run.at_once)
+        if any(part.run_id in self._state.runs for part in active):
             return
-        definition = ledger.definition(run)
+        definition = self._dispatch.definition(run)
         if definition is not None and definition.shape is not None:
             for node in definition.shape.nodes:
-                if node not in wave.nodes:
+                if node not in workflow_run.nodes:
                     self._emit(
                         RunCancelled(
                             run_id=node_run(run.run_id, node),
@@ -186,18 +201,14 @@ class Waves:
                         ),
                         now,
                     )
-        elif not ledger.is_gone(run):
+        elif not self._definitions.is_gone(run.job_id, run.version):
             return
         self._emit(RunCancelled(run_id=run.run_id, at=now, reason="cancelled", attempt=run.attempt), now)
 
-    def _nodes(self, run: Run) -> Iterable[Run]:
-        of_job = self._ledger.by_job.get(run.job_id, {})
-        return [part for part in of_job.values() if part.parent == run.run_id]
-
-    def _close(self, run: Run, wave: Wave, shape: Shape, now: Instant) -> None:
-        """The leaves decide: a failure that a later node has dealt with is none of the wave."""
-        failed = any(wave.nodes[leaf].outcome in ("failed", "blocked") for leaf in shape.leaves)
-        culprits = [node for node in shape.nodes if wave.nodes[node].outcome == "failed"]
+    def _close(self, run: Run, workflow_run: WorkflowRunState, shape: Shape, now: Instant) -> None:
+        """The leaves decide: a failure that a later node has dealt with is not one of the whole run."""
+        failed = any(workflow_run.nodes[leaf].outcome in ("failed", "blocked") for leaf in shape.leaves)
+        culprits = [node for node in shape.nodes if workflow_run.nodes[node].outcome == "failed"]
         named = ", ".join(culprits[:_NAMED]) + (", …" if len(culprits) > _NAMED else "")
         self._emit(
             RunClosed(
@@ -210,18 +221,18 @@ class Waves:
         )
 
 
-def _is_bad(wave: Wave, node: str) -> bool:
-    end = wave.nodes.get(node)
+def _is_bad(workflow_run: WorkflowRunState, node: str) -> bool:
+    end = workflow_run.nodes.get(node)
     return end is not None and end.outcome in ("failed", "blocked")
 
 
-def _word(wave: Wave, node: str) -> str:
-    end = wave.nodes[node]
+def _how_it_ended(workflow_run: WorkflowRunState, node: str) -> str:
+    end = workflow_run.nodes[node]
     if end.outcome == "blocked":
         return "did not run"
     return {"TIMED_OUT": "timed out", "CANCELLED": "was cancelled"}.get(end.status, "failed")
 
 
-def _ends(wave: Wave, node: Node) -> str:
-    known = [f"'{up}' {wave.nodes[up].outcome}" for up in node.depends_on if up in wave.nodes]
+def _outcomes(workflow_run: WorkflowRunState, node: Node) -> str:
+    known = [f"'{up}' {workflow_run.nodes[up].outcome}" for up in node.depends_on if up in workflow_run.nodes]
     return ", ".join(known[:_NAMED]) + (", …" if len(known) > _NAMED else "")
