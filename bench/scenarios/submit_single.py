@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 from bench import accounting, jobs
 from bench.household import Household, household
@@ -80,5 +81,5 @@ def _nats_caller(house: Household) -> Call:
     return call
 
 
-def _next_year() -> dict[str, object]:
+def _next_year() -> dict[str, Any]:
     return jobs.at(time.time() + 365 * 86_400)

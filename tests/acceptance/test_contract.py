@@ -190,6 +190,7 @@ def test_the_sync_client_does_the_same(waterclock: Program) -> None:
         seen = [change.status for change in clock.runs.watch(job.job_id)]
         assert seen[-1] == "SUCCESS"
         run = clock.jobs.status(job.job_id).latest_run
+        assert run is not None
         assert "".join(clock.runs.log(run.run_id)) == "hi\n"
 
 

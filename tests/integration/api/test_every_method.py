@@ -42,7 +42,10 @@ class World:
         return await self.run("exit 1")
 
     async def workflow(self) -> str:
-        nodes = [{"id": "a", "command": "echo 1"}, {"id": "b", "command": "true", "depends_on": ["a"]}]
+        nodes: list[Fields] = [
+            {"id": "a", "command": "echo 1"},
+            {"id": "b", "command": "true", "depends_on": ["a"]},
+        ]
         return (await self.house.client.workflows.create(name="walked", nodes=nodes)).workflow_id
 
     async def wave(self, *, ended: bool = True) -> str:

@@ -61,7 +61,12 @@ async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, bytes]
 
 
 async def test_json_is_a_line_for_each_change(house: Served, data: Path) -> None:
-    created = {"name": "seen", "command": "true", "cron": "@yearly", "labels": {"of": "watch"}}
+    created: dict[str, Any] = {
+        "name": "seen",
+        "command": "true",
+        "cron": "@yearly",
+        "labels": {"of": "watch"},
+    }
     first = await house.client.jobs.create(**created)
     async with watching(data, "jobs", "--label", "of=watch", "--json") as process:
         assert (await line(process))["item"]["job_id"] == first.job_id
@@ -77,7 +82,12 @@ async def test_json_is_a_line_for_each_change(house: Served, data: Path) -> None
 
 
 async def test_what_leaves_the_listing_is_told(house: Served, data: Path) -> None:
-    created = {"name": "leaves", "command": "true", "cron": "@yearly", "labels": {"of": "leaving"}}
+    created: dict[str, Any] = {
+        "name": "leaves",
+        "command": "true",
+        "cron": "@yearly",
+        "labels": {"of": "leaving"},
+    }
     job = await house.client.jobs.create(**created)
     words = ("jobs", "--label", "of=leaving", "--status", "scheduled", "--json")
     async with watching(data, *words) as process:
@@ -88,7 +98,7 @@ async def test_what_leaves_the_listing_is_told(house: Served, data: Path) -> Non
 
 
 async def test_a_pipe_gets_the_rows_that_changed(house: Served, data: Path) -> None:
-    created = {"name": "row", "command": "true", "cron": "@yearly", "labels": {"of": "rows"}}
+    created: dict[str, Any] = {"name": "row", "command": "true", "cron": "@yearly", "labels": {"of": "rows"}}
     first = await house.client.jobs.create(**created)
     async with watching(data, "jobs", "--label", "of=rows") as process:
         assert (await line(process)).startswith("ID ")

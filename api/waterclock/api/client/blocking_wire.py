@@ -1,6 +1,7 @@
-"""The same calls without an event loop, over a plain socket: a command line has no time to import one.
+"""The same calls without an event loop, over a plain socket.
 
-Speaks as much of the NATS client protocol as a caller must: one connection, one inbox, requests and streams.
+Importing asyncio and nats-py takes longer than a command may take to answer, so the command line speaks as much of
+the NATS client protocol as it needs by itself: one connection, one inbox, requests and streams.
 """
 
 import json
@@ -13,13 +14,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
-import msgspec
 from msgspec import Struct
 
-from waterclock.api.client import sizes
-from waterclock.api.errors import Unavailable, Unreachable, refusal
+from waterclock.api.client.messages import HEADER_ROOM, SILENCE_SECONDS, answer_of, check_size, encode
+from waterclock.api.errors import Unavailable, Unreachable
 from waterclock.proto.methods import Method
-from waterclock.proto.problem import Problem
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -27,16 +26,9 @@ if TYPE_CHECKING:
 Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
 
-STAY = 20.0
-"""Seconds a streaming call lives."""
-
-_SILENCE = STAY + 5
-_CONNECT = 2.0
+_CONNECT_SECONDS = 2.0
 _MAX_PAYLOAD = 1 << 20
-_HEADERS = 4096
-"""Room for headers, which count too."""
-
-_encode = msgspec.json.Encoder().encode
+_NOBODY = "NATS is there, but no waterclock api listens: is `waterclock up` still starting?"
 
 
 class _Message(Struct, frozen=True):
@@ -64,61 +56,61 @@ class BlockingWire:
         self._authorization = f"Bearer {token}" if token else ""
         self._timeout = timeout
         self._patience = patience
-        self._link: _Link | None = None
+        self._connection: _Connection | None = None
 
     def call(self, method: Method[Q, A], request: Q) -> A:
-        data = _encode(request)
+        data = encode(request)
         deadline = time.monotonic() + self._patience
         while True:
             try:
                 return _answer(self._request(method.subject, data), method.answer)
             except (Unreachable, Unavailable) as error:
-                self._rest(error, deadline)
+                self._pause(error, deadline)
 
     def follow(self, method: Method[Q, A], request: Callable[[], Q]) -> Iterator[A]:
         """A streaming call, to its end; when it breaks it is asked again, with the request as it is by then."""
-        heard = time.monotonic()
+        last_answer = time.monotonic()
         while True:
             try:
                 for answer in self._stream(method, request()):
-                    heard = time.monotonic()
+                    last_answer = time.monotonic()
                     yield answer
                 return
             except (Unreachable, Unavailable) as error:
-                self._rest(error, heard + self._patience)
+                self._pause(error, last_answer + self._patience)
 
     def close(self) -> None:
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _request(self, subject: str, data: bytes) -> _Message:
-        with self._connected() as link:
-            sizes.check(data, link.max_payload)
-            inbox = link.ask(subject, data, self._authorization)
-            return link.next(inbox, self._timeout)
+        with self._connected() as connection:
+            check_size(data, connection.max_payload)
+            inbox = connection.send(subject, data, self._authorization)
+            return connection.next(inbox, self._timeout)
 
     def _stream(self, method: Method[Q, A], request: Q) -> Iterator[A]:
-        with self._connected() as link:
-            inbox = link.ask(method.subject, _encode(request), self._authorization)
+        with self._connected() as connection:
+            inbox = connection.send(method.subject, encode(request), self._authorization)
         while True:
-            with self._connected() as link:
-                message = link.next(inbox, _SILENCE)
+            with self._connected() as connection:
+                message = connection.next(inbox, SILENCE_SECONDS)
             if not message.data and not message.headers:
                 return
             yield _answer(message, method.answer)
 
     @contextmanager
-    def _connected(self) -> "Iterator[_Link]":
+    def _connected(self) -> "Iterator[_Connection]":
         try:
-            if self._link is None:
-                self._link = _Link(self._url, self._inbox, self._tls)
-            yield self._link
+            if self._connection is None:
+                self._connection = _Connection(self._url, self._inbox, self._tls)
+            yield self._connection
         except OSError as error:
             self.close()
             raise Unreachable(f"no NATS at {_without_secrets(self._url)}: {error}") from error
 
-    def _rest(self, error: Unreachable | Unavailable, deadline: float) -> None:
+    def _pause(self, error: Unreachable | Unavailable, deadline: float) -> None:
         pause = random.uniform(0.1, 0.2)
         if isinstance(error, Unavailable):
             pause = max(pause, error.retry_after or 0)
@@ -127,7 +119,7 @@ class BlockingWire:
         time.sleep(pause)
 
 
-class _Link:
+class _Connection:
     """One connection and its inbox."""
 
     def __init__(self, url: str, inbox: str, tls: "SSLContext | None") -> None:
@@ -135,17 +127,17 @@ class _Link:
         self._tls = tls
         self._buffer = b""
         self._inbox = f"{inbox}.{secrets.token_hex(11)}"
-        self._asked = 0
+        self._sent = 0
         try:
             self._greet()
         except BaseException:
             self._socket.close()
             raise
 
-    def ask(self, subject: str, data: bytes, authorization: str) -> str:
-        """Sends a request; returns the subject its answers come on."""
-        self._asked += 1
-        reply = f"{self._inbox}.{self._asked}"
+    def send(self, subject: str, data: bytes, authorization: str) -> str:
+        """Returns the subject the answers come on."""
+        self._sent += 1
+        reply = f"{self._inbox}.{self._sent}"
         lines = f"Authorization: {authorization}\r\n" if authorization else ""
         head = f"NATS/1.0\r\n{lines}\r\n".encode()
         size = len(head) + len(data)
@@ -155,7 +147,7 @@ class _Link:
         return reply
 
     def next(self, inbox: str, timeout: float) -> _Message:
-        """The next answer on that subject; answers to older questions are dropped."""
+        """The next answer on that subject; answers to earlier requests are dropped."""
         self._socket.settimeout(timeout)
         while True:
             message = self._read()
@@ -167,7 +159,7 @@ class _Link:
 
     def _greet(self) -> None:
         info = json.loads(self._line().removeprefix(b"INFO "))
-        self.max_payload = int(info.get("max_payload", _MAX_PAYLOAD)) - _HEADERS
+        self.max_payload = int(info.get("max_payload", _MAX_PAYLOAD)) - HEADER_ROOM
         if info.get("tls_required") or self._tls is not None:
             self._encrypt(offered=bool(info.get("tls_required") or info.get("tls_available")))
         options = {
@@ -191,7 +183,7 @@ class _Link:
                 raise OSError(line.decode(errors="replace"))
 
     def _encrypt(self, *, offered: bool) -> None:
-        """Before anything secret is said."""
+        """Called before anything secret is sent."""
         if not offered:
             raise OSError("the server does not speak TLS")
         if self._tls is None:
@@ -239,7 +231,7 @@ def _dial(urls: str) -> tuple[socket.socket, SplitResult]:
         server = urlsplit(url.strip() if "://" in url else f"nats://{url.strip()}")
         try:
             return socket.create_connection(
-                (server.hostname or "127.0.0.1", server.port or 4222), _CONNECT
+                (server.hostname or "127.0.0.1", server.port or 4222), _CONNECT_SECONDS
             ), server
         except OSError as error:
             failure = error
@@ -261,11 +253,7 @@ def _headers(block: bytes) -> dict[str, str]:
 
 
 def _answer(message: _Message, kind: type[A]) -> A:
-    if message.headers.get("Status") == "503":
-        raise Unreachable("NATS is there, but no waterclock api listens: is `waterclock up` still starting?")
-    if "Nats-Service-Error-Code" in message.headers:
-        raise refusal(msgspec.json.decode(message.data, type=Problem))
-    return msgspec.json.decode(message.data, type=kind)
+    return answer_of(message.data, message.headers, kind, nobody=_NOBODY)
 
 
 def _without_secrets(urls: str) -> str:

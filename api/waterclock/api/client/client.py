@@ -4,33 +4,65 @@ async with Client.connect() as clock:
     job = await clock.jobs.create(name="nightly", cron="0 3 * * *", command=["./backup.sh"])
     async for change in clock.runs.watch(job.job_id):
         print(change.run_id, change.status)
+
+The calls themselves are in `calls.py`, made from the method table. Here is what is more than one call, or a shorter
+name for one.
 """
 
+import builtins
 import os
-from collections.abc import AsyncIterator, Mapping
+import secrets
+from codecs import getincrementaldecoder
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from waterclock.api.client.artifacts import Artifacts
+import msgspec
+
+from waterclock.api.client.calls import (
+    ArtifactsCalls,
+    AuditCalls,
+    Calls,
+    EventsCalls,
+    JobsCalls,
+    Noun,
+    RunsCalls,
+    SchedulesCalls,
+    WorkflowRunsCalls,
+    WorkflowsCalls,
+)
 from waterclock.api.client.discovery import find
-from waterclock.api.client.jobs import Jobs
-from waterclock.api.client.operations import DeadLetters, Fleet
-from waterclock.api.client.runs import Runs
+from waterclock.api.client.messages import new_key
+from waterclock.api.client.streams import LogPosition, WatchPosition
 from waterclock.api.client.wire import Wire
-from waterclock.api.client.workflows import Workflows
+from waterclock.proto import answers, methods, queries
+
+_BATCH = 500
+_PART = 1 << 20
 
 
-class Client:
+class Client(Calls):
     """Open with `connect()`. Errors are those of `waterclock.api.errors`."""
 
+    jobs: "Jobs"
+    runs: "Runs"
+    workflows: "Workflows"
+    artifacts: "Artifacts"
+    events: "Events"
+    audit: "Audit"
+
     def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
         self.wire = wire
         self.jobs = Jobs(wire)
         self.runs = Runs(wire)
         self.workflows = Workflows(wire)
         self.artifacts = Artifacts(wire)
-        self.dead_letters = DeadLetters(wire)
-        self.fleet = Fleet(wire)
+        self.events = Events(wire)
+        self.audit = Audit(wire)
+        self.fleet = Fleet(self)
 
     @classmethod
     @asynccontextmanager
@@ -48,6 +80,107 @@ class Client:
 
         `timeout` is how long one try may take, `patience` how long a call without an answer is repeated.
         """
-        way = find(url=url, data=data, token=token, environ=environ)
-        async with Wire.open(way, timeout=timeout, patience=patience) as wire:
+        endpoint = find(url=url, data=data, token=token, environ=environ)
+        async with Wire.open(endpoint, timeout=timeout, patience=patience) as wire:
             yield cls(wire)
+
+
+class Jobs(JobsCalls):
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire)
+        self.preview = SchedulesCalls(wire).preview
+
+    async def create_many(self, jobs: Iterable[Mapping[str, Any]]) -> builtins.list[answers.BatchResult]:
+        """Define many jobs; results come in order, and a bad one fails alone."""
+        results: list[answers.BatchResult] = []
+        lines = [msgspec.Raw(msgspec.json.encode(job)) for job in jobs]
+        for start in range(0, len(lines), _BATCH):
+            batch = queries.JobBatch(jobs=lines[start : start + _BATCH], idempotency_key=new_key())
+            chunk = await self._wire.call(methods.JOBS_BATCH, batch)
+            results += [msgspec.structs.replace(result, line=start + result.line) for result in chunk]
+        return results
+
+
+class Runs(RunsCalls):
+    async def log(self, run_id: str, *, follow: bool = False) -> AsyncIterator[str]:
+        """The run's output in pieces; `follow` stays until the run has ended, across broken connections."""
+        position = LogPosition(run_id, follow=follow)
+        decoder = getincrementaldecoder("utf-8")(errors="replace")
+        while not position.over:
+            async for chunk in self._wire.follow(methods.RUNS_LOG, position.request):
+                if text := decoder.decode(position.advance(chunk)):
+                    yield text
+            position.call_ended()
+
+    async def watch(
+        self, job_or_run_id: str, *, since: datetime | None = None
+    ) -> AsyncIterator[answers.Change]:
+        """Changes of a job's runs, or of one run, as they happen; ends when nothing more can come.
+
+        `since` starts in the past. A broken connection is mended and nothing is left out or repeated.
+        """
+        is_run = "@" in job_or_run_id
+        job, run = (None, job_or_run_id) if is_run else (job_or_run_id, None)
+        async for change in Events(self._wire).watch(job=job, run=run, since=since):
+            if change.run_id is not None:
+                yield change
+
+
+class Events(EventsCalls):
+    async def watch(
+        self,
+        *,
+        job: str | None = None,
+        run: str | None = None,
+        type: Sequence[str] = (),
+        since: datetime | None = None,
+        after: str | None = None,
+    ) -> AsyncIterator[answers.Change]:
+        """What happens to a job and its runs, to one run, or to everything; across broken connections."""
+        position = WatchPosition(job=job, run=run, type=type, since=since, after=after)
+        while not position.over:
+            async for change in self._wire.follow(methods.EVENTS_WATCH, position.request):
+                if position.advance(change):
+                    yield change
+
+
+class Audit(AuditCalls):
+    async def run(self, start: datetime | None = None, end: datetime | None = None) -> answers.Audit:
+        """Whether every due time in the range is accounted for exactly once. Reads the log: this may take a while."""
+        query = queries.AuditQuery(start=start, end=end)
+        reports = [report async for report in self._wire.follow(methods.AUDIT_RUN, lambda: query)]
+        return reports[-1]
+
+
+class Workflows(WorkflowsCalls):
+    async def wave(self, workflow_run_id: str) -> answers.WorkflowRun:
+        """One wave, with its nodes."""
+        return await WorkflowRunsCalls(self._wire).get(workflow_run_id)
+
+    async def rerun(self, workflow_run_id: str, *nodes: str, note: str = "") -> answers.WorkflowRun:
+        """Again from what failed, or from these nodes on."""
+        return await WorkflowRunsCalls(self._wire).rerun(workflow_run_id, nodes=nodes, note=note)
+
+
+class Artifacts(ArtifactsCalls):
+    async def push(self, content: bytes | Path, *, name: str = "") -> answers.Artifact:
+        """Upload bytes or a file, part by part; `artifact` of the answer is what a job names."""
+        upload_id, parts = secrets.token_hex(10), 0
+        if isinstance(content, Path):
+            name, content = name or content.name, await self._wire.off_loop(content.read_bytes)
+        for start in range(0, len(content), _PART):
+            await self.part(upload_id=upload_id, number=parts, data=content[start : start + _PART])
+            parts += 1
+        return await self.commit(upload_id=upload_id, parts=parts, name=name)
+
+
+class Fleet(Noun):
+    """Who is there, and whether all is well: shorter names."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client.wire)
+        self.executors = client.executors.list
+        self.queues = client.queues.list
+        self.partitions = client.partitions.list
+        self.status = client.system.status
+        self.audit = client.audit.run

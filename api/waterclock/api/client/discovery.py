@@ -1,4 +1,4 @@
-"""Where the service is, and how to come to it: said, set, or written down by `waterclock up`."""
+"""Where the service is and how to connect to it: given, set, or written down by `waterclock up`."""
 
 import os
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 
-class Way(Struct, frozen=True, kw_only=True):
+class Endpoint(Struct, frozen=True, kw_only=True):
     url: str
     token: str | None
     settings: Settings
@@ -40,8 +40,8 @@ def find(
     data: Path | str | None = None,
     token: str | None = None,
     environ: Mapping[str, str] = os.environ,
-) -> Way:
-    """The URL given, else the settings', else that of `connection.json`; a directory given says which."""
+) -> Endpoint:
+    """The URL given, else that of the settings, else that of `connection.json` in the directory given or set."""
     settings = load({"data": None if data is None else str(data)}, environ)
     url = url or (settings.nats_url if data is None else None)
     token = token or settings.token
@@ -51,4 +51,4 @@ def find(
             file = settings.data / "connection.json"
             raise Unreachable(f"no {file}: start `waterclock up`, or say --data DIR")
         url, token = found.nats, token or found.token
-    return Way(url=url, token=token, settings=msgspec.structs.replace(settings, nats_url=url))
+    return Endpoint(url=url, token=token, settings=msgspec.structs.replace(settings, nats_url=url))

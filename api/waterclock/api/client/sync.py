@@ -1,86 +1,186 @@
-"""The client without `await`, for scripts.
+"""The client without `await`, for scripts: the same methods, arguments, answers and errors.
 
-    with SyncClient.connect() as clock:
-        job = clock.jobs.create(name="nightly", cron="0 3 * * *", command=["./backup.sh"])
-        for change in clock.runs.watch(job.job_id):
-            print(change.run_id, change.status)
+Generated from `client.py` by `python -m waterclock.api.client.generate`: do not edit.
 
-The same methods with the same arguments, answers and errors: it is the asynchronous client, on a loop in a thread.
+with SyncClient.connect() as clock:
+    job = clock.jobs.create(name="nightly", cron="0 3 * * *", command=["./backup.sh"])
+    for change in clock.runs.watch(job.job_id):
+        print(change.run_id, change.status)
+
+The calls themselves are in `calls.py`, made from the method table. Here is what is more than one call, or a shorter
+name for one.
 """
 
-import asyncio
-import inspect
-import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+import builtins
+import os
+import secrets
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
-from waterclock.api.client.client import Client
+import msgspec
 
-T = TypeVar("T")
+from waterclock.api.client.discovery import find
+from waterclock.api.client.messages import new_key
+from waterclock.api.client.streams import LogPosition, WatchPosition
+from waterclock.api.client.sync_calls import (
+    ArtifactsCalls,
+    AuditCalls,
+    Calls,
+    EventsCalls,
+    JobsCalls,
+    Noun,
+    RunsCalls,
+    SchedulesCalls,
+    WorkflowRunsCalls,
+    WorkflowsCalls,
+)
+from waterclock.api.client.sync_wire import SyncWire
+from waterclock.proto import answers, methods, queries
+
+_BATCH = 500
+_PART = 1 << 20
 
 
-class SyncClient:
-    def __init__(self, client: Client, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._client = client
-        self._run = run
+class SyncClient(Calls):
+    """Open with `connect()`. Errors are those of `waterclock.api.errors`."""
+
+    jobs: "Jobs"
+    runs: "Runs"
+    workflows: "Workflows"
+    artifacts: "Artifacts"
+    events: "Events"
+    audit: "Audit"
+
+    def __init__(self, wire: SyncWire) -> None:
+        super().__init__(wire)
+        self.wire = wire
+        self.jobs = Jobs(wire)
+        self.runs = Runs(wire)
+        self.workflows = Workflows(wire)
+        self.artifacts = Artifacts(wire)
+        self.events = Events(wire)
+        self.audit = Audit(wire)
+        self.fleet = Fleet(self)
 
     @classmethod
     @contextmanager
-    def connect(cls, *args: Any, **options: Any) -> Iterator["SyncClient"]:
-        """Takes what `Client.connect` takes."""
-        with _loop() as run:
-            context = Client.connect(*args, **options)
-            client = run(context.__aenter__())
-            try:
-                yield cls(client, run)
-            finally:
-                run(context.__aexit__(None, None, None))
+    def connect(
+        cls,
+        url: str | None = None,
+        *,
+        data: Path | str | None = None,
+        token: str | None = None,
+        timeout: float = 10.0,
+        patience: float = 15.0,
+        environ: Mapping[str, str] = os.environ,
+    ) -> Iterator["SyncClient"]:
+        """Connects to `url`, else `WATERCLOCK_NATS_URL`, else where `DATA/connection.json` says; TLS as it is set.
 
-    def __getattr__(self, noun: str) -> "_Noun":
-        return _Noun(getattr(self._client, noun), self._run)
-
-
-class _Noun:
-    """`clock.jobs` and its kin."""
-
-    def __init__(self, noun: Any, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
-        self._noun = noun
-        self._run = run
-
-    def __getattr__(self, verb: str) -> Callable[..., Any]:
-        method = getattr(self._noun, verb)
-        if inspect.isasyncgenfunction(method):
-            return lambda *args, **fields: self._each(method(*args, **fields))
-        return lambda *args, **fields: self._run(method(*args, **fields))
-
-    def _each(self, answers: AsyncGenerator[T, None]) -> Iterator[T]:
-        async def following() -> tuple[bool, T | None]:
-            try:
-                return True, await anext(answers)
-            except StopAsyncIteration:
-                return False, None
-
-        try:
-            while (found := self._run(following()))[0]:
-                yield found[1]
-        finally:
-            self._run(_closed(answers))
+        `timeout` is how long one try may take, `patience` how long a call without an answer is repeated.
+        """
+        endpoint = find(url=url, data=data, token=token, environ=environ)
+        with SyncWire.open(endpoint, timeout=timeout, patience=patience) as wire:
+            yield cls(wire)
 
 
-async def _closed(answers: AsyncGenerator[T, None]) -> None:
-    await answers.aclose()
+class Jobs(JobsCalls):
+    def __init__(self, wire: SyncWire) -> None:
+        super().__init__(wire)
+        self.preview = SchedulesCalls(wire).preview
+
+    def create_many(self, jobs: Iterable[Mapping[str, Any]]) -> builtins.list[answers.BatchResult]:
+        """Define many jobs; results come in order, and a bad one fails alone."""
+        results: list[answers.BatchResult] = []
+        lines = [msgspec.Raw(msgspec.json.encode(job)) for job in jobs]
+        for start in range(0, len(lines), _BATCH):
+            batch = queries.JobBatch(jobs=lines[start : start + _BATCH], idempotency_key=new_key())
+            chunk = self._wire.call(methods.JOBS_BATCH, batch)
+            results += [msgspec.structs.replace(result, line=start + result.line) for result in chunk]
+        return results
 
 
-@contextmanager
-def _loop() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
-    """An event loop in a thread; what it yields runs a coroutine there and waits for it."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="waterclock-client", daemon=True)
-    thread.start()
-    try:
-        yield lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, loop).result()
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+class Runs(RunsCalls):
+    def log(self, run_id: str, *, follow: bool = False) -> Iterator[str]:
+        """The run's output in pieces; `follow` stays until the run has ended, across broken connections."""
+        position = LogPosition(run_id, follow=follow)
+        decoder = getincrementaldecoder("utf-8")(errors="replace")
+        while not position.over:
+            for chunk in self._wire.follow(methods.RUNS_LOG, position.request):
+                if text := decoder.decode(position.advance(chunk)):
+                    yield text
+            position.call_ended()
+
+    def watch(self, job_or_run_id: str, *, since: datetime | None = None) -> Iterator[answers.Change]:
+        """Changes of a job's runs, or of one run, as they happen; ends when nothing more can come.
+
+        `since` starts in the past. A broken connection is mended and nothing is left out or repeated.
+        """
+        is_run = "@" in job_or_run_id
+        job, run = (None, job_or_run_id) if is_run else (job_or_run_id, None)
+        for change in Events(self._wire).watch(job=job, run=run, since=since):
+            if change.run_id is not None:
+                yield change
+
+
+class Events(EventsCalls):
+    def watch(
+        self,
+        *,
+        job: str | None = None,
+        run: str | None = None,
+        type: Sequence[str] = (),
+        since: datetime | None = None,
+        after: str | None = None,
+    ) -> Iterator[answers.Change]:
+        """What happens to a job and its runs, to one run, or to everything; across broken connections."""
+        position = WatchPosition(job=job, run=run, type=type, since=since, after=after)
+        while not position.over:
+            for change in self._wire.follow(methods.EVENTS_WATCH, position.request):
+                if position.advance(change):
+                    yield change
+
+
+class Audit(AuditCalls):
+    def run(self, start: datetime | None = None, end: datetime | None = None) -> answers.Audit:
+        """Whether every due time in the range is accounted for exactly once. Reads the log: this may take a while."""
+        query = queries.AuditQuery(start=start, end=end)
+        reports = list(self._wire.follow(methods.AUDIT_RUN, lambda: query))
+        return reports[-1]
+
+
+class Workflows(WorkflowsCalls):
+    def wave(self, workflow_run_id: str) -> answers.WorkflowRun:
+        """One wave, with its nodes."""
+        return WorkflowRunsCalls(self._wire).get(workflow_run_id)
+
+    def rerun(self, workflow_run_id: str, *nodes: str, note: str = "") -> answers.WorkflowRun:
+        """Again from what failed, or from these nodes on."""
+        return WorkflowRunsCalls(self._wire).rerun(workflow_run_id, nodes=nodes, note=note)
+
+
+class Artifacts(ArtifactsCalls):
+    def push(self, content: bytes | Path, *, name: str = "") -> answers.Artifact:
+        """Upload bytes or a file, part by part; `artifact` of the answer is what a job names."""
+        upload_id, parts = secrets.token_hex(10), 0
+        if isinstance(content, Path):
+            name, content = name or content.name, self._wire.off_loop(content.read_bytes)
+        for start in range(0, len(content), _PART):
+            self.part(upload_id=upload_id, number=parts, data=content[start : start + _PART])
+            parts += 1
+        return self.commit(upload_id=upload_id, parts=parts, name=name)
+
+
+class Fleet(Noun):
+    """Who is there, and whether all is well: shorter names."""
+
+    def __init__(self, client: SyncClient) -> None:
+        super().__init__(client.wire)
+        self.executors = client.executors.list
+        self.queues = client.queues.list
+        self.partitions = client.partitions.list
+        self.status = client.system.status
+        self.audit = client.audit.run

@@ -6,33 +6,22 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from typing import TypeVar
 
-import msgspec
 import nats.errors
 from msgspec import Struct
 from nats.aio.msg import Msg
 
-from waterclock.api.client import sizes
-from waterclock.api.client.discovery import Way
-from waterclock.api.errors import Unavailable, Unreachable, refusal
+from waterclock.api.client.discovery import Endpoint
+from waterclock.api.client.messages import HEADER_ROOM, SILENCE_SECONDS, answer_of, check_size, encode
+from waterclock.api.errors import Unavailable, Unreachable
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.proto.methods import Method
-from waterclock.proto.problem import Problem
 
 Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
+T = TypeVar("T")
 
-ERROR_CODE = "Nats-Service-Error-Code"
-STAY = 20.0
-"""Seconds a streaming call lives."""
-
-_SILENCE = STAY + 5
-_HEADERS = 4096
-"""Room for headers, which count towards the largest message too."""
-
-_NO_RESPONDERS = "503"
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
-_encode = msgspec.json.Encoder().encode
 
 
 class Wire:
@@ -49,23 +38,23 @@ class Wire:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, way: Way, *, timeout: float, patience: float) -> AsyncIterator["Wire"]:
+    async def open(cls, endpoint: Endpoint, *, timeout: float, patience: float) -> AsyncIterator["Wire"]:
         try:
             async with Connection.open(
-                way.url,
+                endpoint.url,
                 name="waterclock-client",
-                credentials=way.credentials,
-                tls=way.tls(),
-                inbox_prefix=way.inbox,
+                credentials=endpoint.credentials,
+                tls=endpoint.tls(),
+                inbox_prefix=endpoint.inbox,
                 timeout=patience,
             ) as connection:
-                yield cls(connection, token=way.token, timeout=timeout, patience=patience)
+                yield cls(connection, token=endpoint.token, timeout=timeout, patience=patience)
         except LogUnavailable as error:
             raise Unreachable(str(error)) from error
 
     async def call(self, method: Method[Q, A], request: Q) -> A:
-        data = _encode(request)
-        sizes.check(data, self._connection.nc.max_payload - _HEADERS)
+        data = encode(request)
+        check_size(data, self._connection.nc.max_payload - HEADER_ROOM)
         started = asyncio.get_running_loop().time()
         for pause in _pauses():
             try:
@@ -78,32 +67,33 @@ class Wire:
         raise AssertionError("pauses never end")
 
     async def follow(self, method: Method[Q, A], request: Callable[[], Q]) -> AsyncIterator[A]:
-        """A streaming call, to its end; when it breaks it is asked again, with the request as it is by then.
-
-        The service ends a call after `STAY` seconds; whoever wants more asks again.
-        """
+        """A streaming call, to its end; when it breaks it is asked again, with the request as it is by then."""
         loop = asyncio.get_running_loop()
-        heard = loop.time()
+        last_answer = loop.time()
         while True:
             try:
                 async with aclosing(self._stream(method, request())) as answers:
                     async for answer in answers:
-                        heard = loop.time()
+                        last_answer = loop.time()
                         yield answer
                 return
             except (Unreachable, Unavailable):
-                if loop.time() - heard > self._patience:
+                if loop.time() - last_answer > self._patience:
                     raise
                 await asyncio.sleep(0.2)
+
+    async def off_loop(self, function: Callable[[], T]) -> T:
+        """Runs something that blocks beside the loop."""
+        return await asyncio.to_thread(function)
 
     async def _stream(self, method: Method[Q, A], request: Q) -> AsyncGenerator[A, None]:
         nc = self._connection.nc
         inbox = nc.new_inbox()
         subscription = await nc.subscribe(inbox)
         try:
-            await nc.publish(method.subject, _encode(request), reply=inbox, headers=self._headers)
+            await nc.publish(method.subject, encode(request), reply=inbox, headers=self._headers)
             while True:
-                message = await subscription.next_msg(timeout=_SILENCE)
+                message = await subscription.next_msg(timeout=SILENCE_SECONDS)
                 if not message.data and not message.headers:
                     return
                 yield _answer(message, method.answer)
@@ -128,9 +118,6 @@ def _pauses() -> Iterator[float]:
 
 
 def _answer(message: Msg, kind: type[A]) -> A:
-    headers = message.headers or {}
-    if headers.get("Status") == _NO_RESPONDERS:
-        raise Unreachable("no waterclock service listens on this NATS")
-    if ERROR_CODE in headers:
-        raise refusal(msgspec.json.decode(message.data, type=Problem))
-    return msgspec.json.decode(message.data, type=kind)
+    return answer_of(
+        message.data, message.headers or {}, kind, nobody="no waterclock service listens on this NATS"
+    )

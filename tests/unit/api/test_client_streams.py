@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from waterclock.api.client.seen import Seen
+from waterclock.api.client.streams import Seen
 from waterclock.proto.answers import Change
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
