@@ -14,12 +14,14 @@ from waterclock.proto.methods import METHODS, Method
 
 RIGHT = """
 from datetime import datetime
+from typing import Any
 
 from waterclock.api import Client, SyncClient
 from waterclock.proto.answers import Job, JobAccepted
 
 
-async def right(clock: Client) -> JobAccepted:
+async def right(clock: Client, definition: dict[str, Any]) -> JobAccepted:
+    await clock.workflows.create(**definition)
     job = await clock.jobs.create(name="x", cron="0 3 * * *", command=["true"], retry={"factor": 2})
     await clock.jobs.update(job.job_id, priority=3, timeout=None)
     await clock.jobs.backfill(job.job_id, datetime.now(), datetime.now(), dry_run=True)
@@ -35,12 +37,12 @@ def right_without_await(clock: SyncClient) -> Job:
     return clock.jobs.get(clock.jobs.create(name="x", command="true").job_id)
 """
 WRONG = {
-    'await clock.jobs.create(nmae="x")': 'Unexpected keyword argument "nmae"',
+    'await clock.jobs.create(nmae="x")': 'Argument "nmae" to "create" of "JobsCalls" has incompatible type',
     'await clock.jobs.create(name="x", tier="huge")': "incompatible type",
     'await clock.jobs.list(state="PAUSED")': 'Unexpected keyword argument "state"',
     "await clock.runs.get()": "Missing positional argument",
     '(await clock.jobs.get("x")).jobid': 'has no attribute "jobid"',
-    'sync.jobs.create(nmae="x")': 'Unexpected keyword argument "nmae"',
+    'sync.jobs.create(nmae="x")': 'Argument "nmae" to "create" of "JobsCalls" has incompatible type',
     'sync.jobs.get("x").jobid': 'has no attribute "jobid"',
 }
 

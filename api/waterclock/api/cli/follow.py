@@ -1,13 +1,15 @@
-"""Following a job's first run to its end: its output as it comes, then how it ended."""
+"""Follows a run to its end: its output as it comes, then how it ended. A broken connection is mended."""
 
 import sys
+from collections.abc import Iterator
+from datetime import datetime
 
 from waterclock.api.cli.exits import Exit
 from waterclock.api.cli.output import note, print_json
-from waterclock.api.cli.streams import changes, log_of
 from waterclock.api.client.blocking_wire import BlockingWire
+from waterclock.api.client.streams import LogPosition, WatchPosition
 from waterclock.proto import methods, queries
-from waterclock.proto.answers import JobAccepted, Run
+from waterclock.proto.answers import Change, JobAccepted, Run
 from waterclock.proto.verdicts import TERMINAL
 
 
@@ -30,9 +32,29 @@ def follow_run(wire: BlockingWire, run_id: str, *, json: bool) -> int:
 
 
 def print_log(wire: BlockingWire, run_id: str, *, follow: bool) -> None:
-    for data in log_of(wire, run_id, follow=follow):
+    for data in _log(wire, run_id, follow=follow):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
+
+
+def _log(wire: BlockingWire, run_id: str, *, follow: bool) -> Iterator[bytes]:
+    """A run's output in pieces; `follow` stays until the run has ended."""
+    position = LogPosition(run_id, follow=follow)
+    while not position.over:
+        for chunk in wire.follow(methods.RUNS_LOG, position.request):
+            yield position.advance(chunk)
+        position.call_ended()
+
+
+def _changes(
+    wire: BlockingWire, *, job: str | None = None, run: str | None = None, since: datetime | None = None
+) -> Iterator[Change]:
+    """What happens to a job's runs, or to one run. The first one only tells the position."""
+    position = WatchPosition(job=job, run=run, since=since)
+    while not position.over:
+        for change in wire.follow(methods.EVENTS_WATCH, position.request):
+            position.advance(change)
+            yield change
 
 
 def _first_run(wire: BlockingWire, accepted: JobAccepted) -> str:
@@ -40,14 +62,14 @@ def _first_run(wire: BlockingWire, accepted: JobAccepted) -> str:
     job = wire.call(methods.JOBS_GET, queries.JobRef(job_id=accepted.job_id))
     if job.last_run is not None:
         return job.last_run.run_id
-    for change in changes(wire, job=accepted.job_id, since=job.created_at):
+    for change in _changes(wire, job=accepted.job_id, since=job.created_at):
         if change.run_id is not None:
             return change.run_id
     raise AssertionError("the changes of a job end with a run")
 
 
 def _ended(wire: BlockingWire, run_id: str) -> Run:
-    for _ in changes(wire, run=run_id):
+    for _ in _changes(wire, run=run_id):
         run = wire.call(methods.RUNS_GET, queries.RunRef(run_id=run_id))
         if run.status in TERMINAL:
             break

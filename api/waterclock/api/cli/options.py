@@ -1,10 +1,34 @@
-"""Options that many commands share, so that they read the same everywhere."""
+"""Options and arguments that many commands share, and how the shell completes ids in them."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from waterclock.api.cli import completion
+
+def complete_job(context: typer.Context, incomplete: str) -> list[str]:
+    return _ids("job", context, incomplete)
+
+
+def complete_run(context: typer.Context, incomplete: str) -> list[str]:
+    return _ids("run", context, incomplete)
+
+
+def _ids(kind: Literal["job", "run"], context: typer.Context, incomplete: str) -> list[str]:
+    """Asked of the service. Empty when that cannot be: a prompt is no place for errors."""
+    from waterclock.api.cli.session import connected
+    from waterclock.api.errors import Refused, Unreachable
+    from waterclock.core.runtime.settings import SettingsError
+    from waterclock.proto import methods, queries
+
+    if not incomplete:
+        return []
+    query = queries.IdQuery(kind=kind, prefix=incomplete)
+    try:
+        with connected(context.params.get("data"), patience=0.5) as wire:
+            return list(wire.call(methods.IDS_FIND, query).ids)
+    except (Refused, Unreachable, SettingsError):
+        return []
+
 
 Data = Annotated[str | None, typer.Option("--data", help="Data directory of `waterclock up`.", metavar="DIR")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a table.")]
@@ -18,7 +42,7 @@ JobId = Annotated[
         metavar="JOB",
         help="A job's id, or the beginning of it.",
         show_default=False,
-        autocompletion=completion.jobs,
+        autocompletion=complete_job,
     ),
 ]
 RunId = Annotated[
@@ -27,6 +51,6 @@ RunId = Annotated[
         metavar="RUN",
         help="A run's id, or the beginning of it.",
         show_default=False,
-        autocompletion=completion.runs,
+        autocompletion=complete_run,
     ),
 ]

@@ -1,23 +1,30 @@
-"""A command's conversation with the service."""
+"""A command's connection to the service, ids by their beginning, and files as artifacts."""
 
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from waterclock.api.cli.exits import Wrong
+from waterclock.api.cli.output import progress
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.client.discovery import find
 from waterclock.api.errors import NotFound
 from waterclock.proto import methods, queries
+from waterclock.proto.answers import Artifact
+from waterclock.proto.queries import UploadEnd, UploadPart
 
 T = TypeVar("T")
+
+_PART = 1 << 20
 
 
 @contextmanager
 def connected(data: str | None, *, patience: float = 5.0) -> Iterator[BlockingWire]:
     """The service that the settings name, else the one in the data directory."""
-    way = find(data=data)
-    wire = BlockingWire(way.url, token=way.token, inbox=way.inbox, tls=way.tls(), patience=patience)
+    found = find(data=data)
+    wire = BlockingWire(found.url, token=found.token, inbox=found.inbox, tls=found.tls(), patience=patience)
     try:
         yield wire
     finally:
@@ -49,6 +56,30 @@ def with_dependencies(wire: BlockingWire, fields: dict[str, Any]) -> None:
             fields["dependencies"] = [job_id_of(wire, text) for text in fields["dependencies"]]
     except NotFound as missing:
         raise Wrong(f"dependencies: {missing}") from None
+
+
+def with_artifact(wire: BlockingWire, fields: dict[str, Any]) -> None:
+    """A file named as the artifact of a definition is uploaded, and its digest put in its place."""
+    named = fields.get("artifact")
+    if named is not None and not named.startswith("sha256:"):
+        fields["artifact"] = upload(wire, Path(named)).artifact
+
+
+def upload(wire: BlockingWire, file: Path) -> Artifact:
+    upload_id = secrets.token_hex(10)
+    parts = 0
+    try:
+        size = file.stat().st_size
+        with file.open("rb") as content:
+            while data := content.read(_PART):
+                wire.call(methods.ARTIFACTS_PART, UploadPart(upload_id=upload_id, number=parts, data=data))
+                parts += 1
+                if size > 8 * _PART:
+                    progress(f"uploading {file.name}: {parts * _PART / size:.0%}")
+    except OSError as error:
+        raise Wrong(f"{file}: {error.strerror or error}") from None
+    progress("")
+    return wire.call(methods.ARTIFACTS_COMMIT, UploadEnd(upload_id=upload_id, parts=parts, name=file.name))
 
 
 def _with(wire: BlockingWire, kind: queries.Kind, text: str, action: Callable[[str], T]) -> T:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Never
 
 from msgspec import UNSET, Raw, UnsetType
 
 from waterclock.api.client.messages import request_of
 from waterclock.api.client.wire import Wire
-from waterclock.proto import answers, commands, methods, queries, spec
+from waterclock.proto import answers, commands, methods, queries, spec, verdicts
 
 
 class Noun:
@@ -84,6 +84,7 @@ class JobsCalls(Noun):
         idempotency_key: str | UnsetType | None = UNSET,
         workflow_id: str | UnsetType | None = UNSET,
         nodes: Sequence[commands.NodeRequest | Mapping[str, Any]] | UnsetType | None = UNSET,
+        **unknown: Never,
     ) -> answers.JobAccepted:
         """Define a job."""
         fields: dict[str, Any] = {
@@ -145,6 +146,7 @@ class JobsCalls(Noun):
             "idempotency_key": idempotency_key,
             "workflow_id": workflow_id,
             "nodes": nodes,
+            **unknown,
         }
         return await self._wire.call(methods.JOBS_CREATE, request_of(methods.JOBS_CREATE, fields))
 
@@ -165,7 +167,7 @@ class JobsCalls(Noun):
     async def list(
         self,
         *,
-        status: answers.JobState | None = None,
+        status: verdicts.JobState | None = None,
         label: Sequence[str] = (),
         name: str | None = None,
         queue: str | None = None,
@@ -196,7 +198,7 @@ class JobsCalls(Noun):
     async def all(
         self,
         *,
-        status: answers.JobState | None = None,
+        status: verdicts.JobState | None = None,
         label: Sequence[str] = (),
         name: str | None = None,
         queue: str | None = None,
@@ -301,6 +303,7 @@ class JobsCalls(Noun):
         workflow_id: str | UnsetType | None = UNSET,
         nodes: Sequence[commands.NodeRequest | Mapping[str, Any]] | UnsetType | None = UNSET,
         if_match: int | None = None,
+        **unknown: Never,
     ) -> answers.Job:
         """Change a job; what is not said stays."""
         fields: dict[str, Any] = {
@@ -363,6 +366,7 @@ class JobsCalls(Noun):
             "workflow_id": workflow_id,
             "nodes": nodes,
             "if_match": if_match,
+            **unknown,
         }
         return await self._wire.call(methods.JOBS_UPDATE, request_of(methods.JOBS_UPDATE, fields))
 
@@ -460,6 +464,7 @@ class SchedulesCalls(Noun):
         n: int = 10,
         overlap: spec.Overlap | UnsetType | None = UNSET,
         catch_up: spec.CatchUpPolicy | commands.CatchUpRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        **unknown: Never,
     ) -> answers.Fires:
         """When a schedule would fire."""
         fields: dict[str, Any] = {
@@ -484,6 +489,7 @@ class SchedulesCalls(Noun):
             "n": n,
             "overlap": overlap,
             "catch_up": catch_up,
+            **unknown,
         }
         return await self._wire.call(methods.SCHEDULES_PREVIEW, request_of(methods.SCHEDULES_PREVIEW, fields))
 
@@ -493,7 +499,7 @@ class RunsCalls(Noun):
         self,
         job_id: str,
         *,
-        status: answers.RunState | None = None,
+        status: verdicts.RunStatus | None = None,
         after: datetime | str | None = None,
         before: datetime | str | None = None,
         limit: int = 50,
@@ -514,7 +520,7 @@ class RunsCalls(Noun):
         self,
         job_id: str,
         *,
-        status: answers.RunState | None = None,
+        status: verdicts.RunStatus | None = None,
         after: datetime | str | None = None,
         before: datetime | str | None = None,
         limit: int = 50,
@@ -731,6 +737,7 @@ class WorkflowsCalls(Noun):
         idempotency_key: str | UnsetType | None = UNSET,
         workflow_id: str | UnsetType | None = UNSET,
         nodes: Sequence[commands.NodeRequest | Mapping[str, Any]] | UnsetType | None = UNSET,
+        **unknown: Never,
     ) -> answers.WorkflowAccepted:
         """Define a workflow."""
         fields: dict[str, Any] = {
@@ -792,13 +799,14 @@ class WorkflowsCalls(Noun):
             "idempotency_key": idempotency_key,
             "workflow_id": workflow_id,
             "nodes": nodes,
+            **unknown,
         }
         return await self._wire.call(methods.WORKFLOWS_CREATE, request_of(methods.WORKFLOWS_CREATE, fields))
 
     async def list(
         self,
         *,
-        status: answers.JobState | None = None,
+        status: verdicts.JobState | None = None,
         label: Sequence[str] = (),
         name: str | None = None,
         queue: str | None = None,
@@ -829,7 +837,7 @@ class WorkflowsCalls(Noun):
     async def all(
         self,
         *,
-        status: answers.JobState | None = None,
+        status: verdicts.JobState | None = None,
         label: Sequence[str] = (),
         name: str | None = None,
         queue: str | None = None,
@@ -929,6 +937,7 @@ class WorkflowsCalls(Noun):
         idempotency_key: str | UnsetType | None = UNSET,
         nodes: Sequence[commands.NodeRequest | Mapping[str, Any]] | UnsetType | None = UNSET,
         if_match: int | None = None,
+        **unknown: Never,
     ) -> answers.Workflow:
         """Change a workflow."""
         fields: dict[str, Any] = {
@@ -991,6 +1000,7 @@ class WorkflowsCalls(Noun):
             "workflow_id": workflow_id,
             "nodes": nodes,
             "if_match": if_match,
+            **unknown,
         }
         return await self._wire.call(methods.WORKFLOWS_UPDATE, request_of(methods.WORKFLOWS_UPDATE, fields))
 
@@ -1020,7 +1030,7 @@ class WorkflowsCalls(Noun):
         self,
         workflow_id: str,
         *,
-        status: answers.RunState | None = None,
+        status: verdicts.RunStatus | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> answers.Page[answers.WorkflowRun]:

@@ -7,18 +7,23 @@ from the asynchronous one by leaving out `async` and `await`, so that it has all
 Streaming rows are written by hand in `client.py`: going on where a stream broke is more than a call.
 """
 
+import inspect
+import pkgutil
 import re
 import subprocess
 import sys
 import types
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import NODEFAULT, Raw, Struct, UnsetType, structs
 
-from waterclock.proto import answers, commands, methods, queries, spec
+import waterclock.proto
+from waterclock.proto import answers, commands, methods
 from waterclock.proto.methods import METHODS, Method
 
 HERE = Path(__file__).parent
@@ -31,6 +36,10 @@ _POSITIONAL = {
 """Parameters that may be given by position beside those of the path."""
 
 _VARIADIC = {"dead_letters.redrive": "run_ids"}
+
+_DEFINITIONS = (commands.JobRequest, commands.PreviewRequest)
+"""Requests that callers hand over as they got them, as `create(**definition)`: an unknown field in them is refused as
+the service would refuse it, and is a type error where it is written out."""
 
 _HEADER = '''"""{title}
 
@@ -110,16 +119,17 @@ def _imports(body: str) -> str:
     def among(*names: str) -> str:
         return ", ".join(name for name in names if name in used)
 
-    proto = sorted({"answers", "commands", "queries", "spec"} & set(re.findall(r"\b([a-z]+)\.[A-Z]", body)))
+    proto = [module.__name__.rpartition(".")[2] for module in _proto_modules()]
+    mentioned = set(re.findall(r"\b([a-z]+)\.[A-Z]", body))
     lines = ["from __future__ import annotations", ""]
     lines += ["import builtins"] if "builtins" in used else []
     lines += [f"from collections.abc import {among('AsyncIterator', 'Mapping', 'Sequence')}"]
     lines += ["from datetime import datetime"] if "datetime" in used else []
-    lines += [f"from typing import {among('Any', 'Literal')}", ""]
+    lines += [f"from typing import {among('Any', 'Literal', 'Never')}", ""]
     lines += [f"from msgspec import {among('UNSET', 'Raw', 'UnsetType')}", ""]
     lines += ["from waterclock.api.client.messages import request_of"]
     lines += ["from waterclock.api.client.wire import Wire"]
-    lines += [f"from waterclock.proto import {', '.join(sorted([*proto, 'methods']))}"]
+    lines += [f"from waterclock.proto import {', '.join(name for name in proto if name in mentioned)}"]
     return "\n".join(lines)
 
 
@@ -140,9 +150,13 @@ def _call(row: Method[Any, Any]) -> str:
     before = [_parameter(fields[name], required=name in _path_fields(row)) for name in positional]
     after = [_parameter(field) for name, field in fields.items() if name not in (*positional, variadic)]
     star = [f"*{variadic}: str"] if variadic else ["*"] if after else []
-    signature = ", ".join(["self", *before, *star, *after])
+    unknown = ["**unknown: Never"] if issubclass(row.request, _DEFINITIONS) else []
+    signature = ", ".join(["self", *before, *star, *after, *unknown])
     answer, items = _answer(row)
-    given = ", ".join(f'"{field.encode_name}": {_value(field)}' for field in fields.values())
+    given = ", ".join(
+        [f'"{field.encode_name}": {_value(field)}' for field in fields.values()]
+        + ["**unknown"] * len(unknown)
+    )
     call = f"await self._wire.call(methods.{_constant(row)}, request_of(methods.{_constant(row)}, fields))"
     written = "\n".join(
         [
@@ -231,12 +245,19 @@ def _kinds(kind: Any) -> Iterator[str]:
 
 
 def _literal(kind: Any) -> str:
-    """By the name it has in `proto`, where it has one."""
-    for module in (spec, answers, commands, queries):
+    """By the name it has in `proto`, where it has one, in the module that defines it."""
+    for module in _proto_modules():
+        source = inspect.getsource(module)
         for name, value in vars(module).items():
-            if value == kind and not name.startswith("_"):
+            if value == kind and re.search(rf"^{name} = ", source, re.MULTILINE):
                 return f"{module.__name__.rpartition('.')[2]}.{name}"
     return f"Literal[{', '.join(map(repr, get_args(kind)))}]"
+
+
+@cache
+def _proto_modules() -> tuple[types.ModuleType, ...]:
+    names = sorted(found.name for found in pkgutil.iter_modules(waterclock.proto.__path__))
+    return tuple(import_module(f"waterclock.proto.{name}") for name in names)
 
 
 def _answer(row: Method[Any, Any]) -> tuple[str, bool]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Never
 
 from msgspec import UNSET, Raw, UnsetType
 
 from waterclock.api.client.messages import request_of
 from waterclock.api.client.sync_wire import SyncWire
-from waterclock.proto import answers, commands, methods, queries, spec
+from waterclock.proto import answers, commands, methods, queries, spec, verdicts
 
 
 class Noun:
@@ -84,6 +84,7 @@ class JobsCalls(Noun):
         idempotency_key: str | UnsetType | None = UNSET,
         workflow_id: str | UnsetType | None = UNSET,
         nodes: Sequence[commands.NodeRequest | Mapping[str, Any]] | UnsetType | None = UNSET,
+        **unknown: Never,
     ) -> answers.JobAccepted:
         """Define a job."""
         fields: dict[str, Any] = {
@@ -145,6 +146,7 @@ class JobsCalls(Noun):
             "idempotency_key": idempotency_key,
             "workflow_id": workflow_id,
             "nodes": nodes,
+            **unknown,
         }
         return self._wire.call(methods.JOBS_CREATE, request_of(methods.JOBS_CREATE, fields))
 
@@ -165,7 +167,7 @@ class JobsCalls(Noun):
     def list(
         self,
         *,
-        status: answers.JobState | None = None,
+        status: verdicts.JobState | None = None,
         label: Sequence[str] = (),
         name: str | None = None,
         queue: str | None = None,
@@ -196,7 +198,7 @@ class JobsCalls(Noun):
     def all(
         self,
         *,
-        status: answers.JobState | None = None,
+        status: verdicts.JobState | None = None,
         label: Sequence[str] = (),
         name: str | None = None,
         queue: str | None = None,
@@ -300,6 +302,7 @@ class JobsCalls(Noun):
         workflow_id: str | UnsetType | None = UNSET,
         nodes: Sequence[commands.NodeRequest | Mapping[str, Any]] | UnsetType | None = UNSET,
         if_match: int | None = None,
+        **unknown: Never,
     ) -> answers.Job:
         """Change a job; what is not said stays."""
         fields: dict[str, Any] = {
@@ -362,6 +365,7 @@ class JobsCalls(Noun):
             "workflow_id": workflow_id,
             "nodes": nodes,
             "if_match": if_match,
+            **unknown,
         }
         return self._wire.call(methods.JOBS_UPDATE, request_of(methods.JOBS_UPDATE, fields))
 
@@ -459,6 +463,7 @@ class SchedulesCalls(Noun):
         n: int = 10,
         overlap: spec.Overlap | UnsetType | None = UNSET,
         catch_up: spec.CatchUpPolicy | commands.CatchUpRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        **unknown: Never,
     ) -> answers.Fires:
         """When a schedule would fire."""
         fields: dict[str, Any] = {
@@ -483,6 +488,7 @@ class SchedulesCalls(Noun):
             "n": n,
             "overlap": overlap,
             "catch_up": catch_up,
+            **unknown,
         }
         return self._wire.call(methods.SCHEDULES_PREVIEW, request_of(methods.SCHEDULES_PREVIEW, fields))
 
@@ -492,7 +498,7 @@ class RunsCalls(Noun):
         self,
         job_id: str,
         *,
-        status: answers.RunState | None = None,
+        status: verdicts.RunStatus | None = None,
         after: datetime | str | None = None,
         before: datetime | str | None = None,
         limit: int = 50,
@@ -513,7 +519,7 @@ class RunsCalls(Noun):
         self,
         job_id: str,
         *,
-        status: answers.RunState | None = None,
+        status: verdicts.RunStatus | None = None,
         after: datetime | str | None = None,
         before: datetime | str | None = None,
         limit: int = 50,
@@ -722,6 +728,7 @@ class WorkflowsCalls(Noun):
         idempotency_key: str | UnsetType | None = UNSET,
         workflow_id: str | UnsetType | None = UNSET,
         nodes: Sequence[commands.NodeRequest | Mapping[str, Any]] | UnsetType | None = UNSET,
+        **unknown: Never,
     ) -> answers.WorkflowAccepted:
         """Define a workflow."""
         fields: dict[str, Any] = {
@@ -783,13 +790,14 @@ class WorkflowsCalls(Noun):
             "idempotency_key": idempotency_key,
             "workflow_id": workflow_id,
             "nodes": nodes,
+            **unknown,
         }
         return self._wire.call(methods.WORKFLOWS_CREATE, request_of(methods.WORKFLOWS_CREATE, fields))
 
     def list(
         self,
         *,
-        status: answers.JobState | None = None,
+        status: verdicts.JobState | None = None,
         label: Sequence[str] = (),
         name: str | None = None,
         queue: str | None = None,
@@ -820,7 +828,7 @@ class WorkflowsCalls(Noun):
     def all(
         self,
         *,
-        status: answers.JobState | None = None,
+        status: verdicts.JobState | None = None,
         label: Sequence[str] = (),
         name: str | None = None,
         queue: str | None = None,
@@ -919,6 +927,7 @@ class WorkflowsCalls(Noun):
         idempotency_key: str | UnsetType | None = UNSET,
         nodes: Sequence[commands.NodeRequest | Mapping[str, Any]] | UnsetType | None = UNSET,
         if_match: int | None = None,
+        **unknown: Never,
     ) -> answers.Workflow:
         """Change a workflow."""
         fields: dict[str, Any] = {
@@ -981,6 +990,7 @@ class WorkflowsCalls(Noun):
             "workflow_id": workflow_id,
             "nodes": nodes,
             "if_match": if_match,
+            **unknown,
         }
         return self._wire.call(methods.WORKFLOWS_UPDATE, request_of(methods.WORKFLOWS_UPDATE, fields))
 
@@ -1008,7 +1018,7 @@ class WorkflowsCalls(Noun):
         self,
         workflow_id: str,
         *,
-        status: answers.RunState | None = None,
+        status: verdicts.RunStatus | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> answers.Page[answers.WorkflowRun]:

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from waterclock.api.cli import crontab
-from waterclock.api.cli import declarations as declared
+from waterclock.api.cli.declarations import Declaration, local_zone, read_crontabs, read_declarations
 from waterclock.api.cli.exits import Wrong
 from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.output import note, print_json, progress, table
@@ -52,7 +51,7 @@ def apply(
 
     waterclock apply -f *.yaml --prune
     """
-    declarations = list(declared.read([*files, *(more or ())]))
+    declarations = list(read_declarations([*files, *(more or ())]))
     return _apply(declarations, name, prune=prune, dry_run=dry_run, json=json, data=data)
 
 
@@ -83,14 +82,14 @@ def import_crontab(
     data: Data = None,
 ) -> int:
     """Make each line of a crontab a job with the same meaning."""
-    jobs, skipped = crontab.read(files, zone=tz or crontab.local_zone(), system=system)
+    jobs, skipped = read_crontabs(files, zone=tz or local_zone(), system=system)
     for where, reason in skipped:
         note(f"{where}: {reason}")
     return _apply(jobs, name, prune=prune, dry_run=dry_run, json=json, data=data)
 
 
 def _apply(
-    declarations: list[tuple[str, dict[str, Any]]],
+    declarations: list[Declaration],
     name: str,
     *,
     prune: bool,
@@ -128,10 +127,10 @@ def _apply(
     return 2 if failures else 0
 
 
-def _in_order(declarations: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+def _in_order(declarations: list[Declaration]) -> list[Declaration]:
     """What others depend on comes first."""
     ids = {_id(definition): place for place, (_, definition) in enumerate(declarations)}
-    ordered: list[tuple[str, dict[str, Any]]] = []
+    ordered: list[Declaration] = []
     placed: set[int] = set()
 
     def place(number: int, path: tuple[int, ...]) -> None:

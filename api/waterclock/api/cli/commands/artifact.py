@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from waterclock.api.cli import text
+from waterclock.api.cli import output
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Watch
 from waterclock.api.cli.output import print_json, table
-from waterclock.api.cli.session import connected
-from waterclock.api.cli.upload import upload
+from waterclock.api.cli.session import connected, upload
 from waterclock.proto import methods
 from waterclock.proto.answers import Artifact
 from waterclock.proto.queries import Nothing
@@ -41,7 +40,7 @@ def list_(json: Json = False, watch: Watch = False, data: Data = None) -> None:
 
 
 def _artifact_table(artifacts: Sequence[Artifact]) -> str:
-    rows = [(one.artifact, one.name, str(one.size), text.ago(one.created_at)) for one in artifacts]
+    rows = [(one.artifact, one.name, str(one.size), output.ago(one.created_at)) for one in artifacts]
     return table(("ARTIFACT", "NAME", "SIZE", "PUSHED"), rows) if rows else "no artifacts"
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from waterclock.api import decoding
-from waterclock.api.cli import text
+from waterclock.api.cli import output
 from waterclock.api.cli.exits import Exit, Wrong
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Watch
@@ -113,7 +113,7 @@ def _show(backfill: Backfill, json: bool, *, fires: bool = False) -> None:
         return
     if fires:
         for instant in backfill.fires:
-            print(text.stamp(instant))
+            print(output.stamp(instant))
         note(f"{backfill.total} fires; without --dry-run they run")
         return
     print(_table([backfill]))
@@ -127,7 +127,7 @@ def _table(backfills: Sequence[Backfill]) -> str:
             f"{one.done + one.failed}/{one.total}",
             str(one.failed),
             _span(one.start, one.end),
-            text.ago(one.created_at),
+            output.ago(one.created_at),
         )
         for one in backfills
     ]
@@ -143,4 +143,4 @@ _BACKFILLS = Listing[Backfill](
 
 
 def _span(start: datetime, end: datetime) -> str:
-    return f"{text.stamp(start)} to {text.stamp(end)}"
+    return f"{output.stamp(start)} to {output.stamp(end)}"

@@ -7,7 +7,7 @@ import typer
 from msgspec.structs import replace
 
 from waterclock.api import decoding
-from waterclock.api.cli import text
+from waterclock.api.cli import output
 from waterclock.api.cli.exits import Failed, Wrong
 from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.output import print_json, progress, table
@@ -124,7 +124,7 @@ def _print_why(found: Why) -> None:
     if found.delays:
         print()
         spent = [
-            (delay.kind, text.duration(delay.seconds), f"{delay.share:.0%}", delay.what)
+            (delay.kind, output.duration(delay.seconds), f"{delay.share:.0%}", delay.what)
             for delay in found.delays
         ]
         print(table(("WHERE THE TIME WENT", "", "SHARE", ""), spent))
@@ -165,7 +165,7 @@ def _print_audit(report: Audit) -> None:
         print("every due time is accounted for exactly once")
         return
     rows = [
-        (finding.fault, finding.run_id, text.stamp(finding.scheduled_time), finding.explanation)
+        (finding.fault, finding.run_id, output.stamp(finding.scheduled_time), finding.explanation)
         for finding in report.findings
     ]
     print(table(("FAULT", "RUN", "DUE", "EXPLANATION"), rows))
@@ -179,4 +179,4 @@ def _moment(job_id: str, at: str | None) -> queries.WhyQuery:
 
 
 def _gap(seconds: float | None) -> str:
-    return "" if seconds is None else f"+{text.duration(max(0, seconds))}"
+    return "" if seconds is None else f"+{output.duration(max(0, seconds))}"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from waterclock.api import decoding
-from waterclock.api.cli import text as words
+from waterclock.api.cli import output
 from waterclock.api.cli.follow import print_log
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId, Watch
@@ -121,17 +121,17 @@ def _status(text: str | None) -> Any:
 
 
 def _job_row(job: Job) -> tuple[str, ...]:
-    last = f"{job.last_run.status} {words.ago(job.last_run.modified_time)}" if job.last_run else ""
-    return (job.job_id, job.name, job.status, words.schedule(job), words.ago(job.next_run_at), last)
+    last = f"{job.last_run.status} {output.ago(job.last_run.modified_time)}" if job.last_run else ""
+    return (job.job_id, job.name, job.status, output.schedule(job), output.ago(job.next_run_at), last)
 
 
 def _run_row(run: Run) -> tuple[str, ...]:
     return (
         run.run_id,
         run.status,
-        words.stamp(run.scheduled_time),
-        words.ago(run.start_time),
-        words.duration(_took(run.start_time, run.end_time)),
+        output.stamp(run.scheduled_time),
+        output.ago(run.start_time),
+        output.duration(_took(run.start_time, run.end_time)),
         str(run.attempt_number),
         run.error_message or run.reason or "",
     )
@@ -161,23 +161,23 @@ def _job_facts(job: Job) -> list[tuple[str, str]]:
         ("name", job.name),
         ("status", job.status),
         ("note", job.note),
-        ("schedule", words.schedule(job)),
-        ("runs", words.task(job.task)),
+        ("schedule", output.schedule(job)),
+        ("runs", output.task(job.task)),
         (
             "next run",
-            f"{words.stamp(job.next_run_at)} ({words.ago(job.next_run_at)})" if job.next_run_at else "",
+            f"{output.stamp(job.next_run_at)} ({output.ago(job.next_run_at)})" if job.next_run_at else "",
         ),
         ("last run", f"{job.last_run.run_id} {job.last_run.status}" if job.last_run else ""),
         ("labels", " ".join(f"{key}={value}" for key, value in job.labels.items())),
         ("queue", f"{job.queue}, {job.tier}, priority {job.priority}"),
         ("retries", str(job.max_retries)),
-        ("timeout", words.duration(job.timeout_seconds)),
+        ("timeout", output.duration(job.timeout_seconds)),
         ("overlap", job.overlap),
-        ("catch-up", f"{job.catch_up.policy} within {words.duration(job.catch_up.window_seconds)}"),
+        ("catch-up", f"{job.catch_up.policy} within {output.duration(job.catch_up.window_seconds)}"),
         ("delivery", job.delivery),
         ("version", str(job.version)),
-        ("created", words.stamp(job.created_at)),
-        ("changed", words.stamp(job.updated_at)),
+        ("created", output.stamp(job.created_at)),
+        ("changed", output.stamp(job.updated_at)),
     ]
 
 
@@ -188,15 +188,15 @@ def _run_facts(run: Run) -> list[tuple[str, str]]:
         ("status", run.status),
         ("reason", run.reason or ""),
         ("error", run.error_message or ""),
-        ("exit code", words.text(run.exit_code)),
+        ("exit code", output.text(run.exit_code)),
         ("attempt", str(run.attempt_number)),
         ("crashes", str(run.crash_count) if run.crash_count else ""),
-        ("scheduled", words.stamp(run.scheduled_time)),
-        ("queued", words.stamp(run.queued_time)),
-        ("started", words.stamp(run.start_time)),
-        ("ended", words.stamp(run.end_time)),
-        ("took", words.duration(_took(run.start_time, run.end_time))),
+        ("scheduled", output.stamp(run.scheduled_time)),
+        ("queued", output.stamp(run.queued_time)),
+        ("started", output.stamp(run.start_time)),
+        ("ended", output.stamp(run.end_time)),
+        ("took", output.duration(_took(run.start_time, run.end_time))),
         ("executor", run.executor_id or ""),
-        ("output", words.text(run.output)),
+        ("output", output.text(run.output)),
         ("log", run.log_url or ""),
     ]

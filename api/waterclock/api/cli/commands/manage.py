@@ -11,17 +11,16 @@ from waterclock.api.cli import job_options as define
 from waterclock.api.cli.follow import follow_run
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId, Watch
-from waterclock.api.cli.output import note, print_json, table
+from waterclock.api.cli.output import ago, note, print_json, stamp, table
 from waterclock.api.cli.session import (
     connected,
     job_id_of,
     run_id_of,
+    with_artifact,
     with_dependencies,
     with_job,
     with_run,
 )
-from waterclock.api.cli.text import ago, stamp
-from waterclock.api.cli.upload import with_artifact
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import DeadLetter, Job, Run
 

@@ -9,10 +9,8 @@ from waterclock.api import decoding
 from waterclock.api.cli import job_options as define
 from waterclock.api.cli.follow import follow_to_end
 from waterclock.api.cli.options import Data, Json
-from waterclock.api.cli.output import note, print_json
-from waterclock.api.cli.session import connected, with_dependencies
-from waterclock.api.cli.text import ago, stamp
-from waterclock.api.cli.upload import with_artifact
+from waterclock.api.cli.output import ago, note, print_json, stamp
+from waterclock.api.cli.session import connected, with_artifact, with_dependencies
 from waterclock.proto import methods
 from waterclock.proto.answers import JobAccepted
 from waterclock.proto.commands import JobRequest

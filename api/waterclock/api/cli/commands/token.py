@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from waterclock.api import decoding
-from waterclock.api.cli import text
+from waterclock.api.cli import output
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Watch
 from waterclock.api.cli.output import note as say
@@ -64,8 +64,8 @@ def _token_table(tokens: Sequence[Token]) -> str:
             one.token_id,
             ",".join(one.scopes),
             one.namespace,
-            text.ago(one.created_at),
-            text.ago(one.expires_at),
+            output.ago(one.created_at),
+            output.ago(one.expires_at),
             one.note,
         )
         for one in tokens
@@ -97,7 +97,7 @@ def list_namespaces(json: Json = False, watch: Watch = False, data: Data = None)
 
 
 def _namespace_table(namespaces: Sequence[Namespace]) -> str:
-    rows = [(one.namespace, str(one.jobs), text.text(one.max_jobs)) for one in namespaces]
+    rows = [(one.namespace, str(one.jobs), output.text(one.max_jobs)) for one in namespaces]
     return table(("NAMESPACE", "JOBS", "AT MOST"), rows) if rows else "no namespaces in use"
 
 
@@ -118,5 +118,5 @@ def limit(
         request = decoding.convert({"namespace": name, "max_jobs": max_jobs}, QuotaRequest, text=False)
         found = wire.call(methods.NAMESPACES_LIMIT, request)
     print_json(found) if json else print(
-        f"{name}: {found.jobs} jobs, at most {text.text(found.max_jobs) or 'any number'}"
+        f"{name}: {found.jobs} jobs, at most {output.text(found.max_jobs) or 'any number'}"
     )

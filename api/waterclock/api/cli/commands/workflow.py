@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from waterclock.api.cli import text
+from waterclock.api.cli import output
 from waterclock.api.cli.commands.apply import DryRun, Files, MoreFiles, Prune, Set
 from waterclock.api.cli.commands.apply import apply as apply_files
 from waterclock.api.cli.exits import Exit, Wrong
@@ -59,8 +59,8 @@ def _workflow_table(workflows: Sequence[Workflow]) -> str:
             one.name,
             one.status,
             str(len(one.nodes)),
-            text.ago(one.next_run_at),
-            f"{one.last_run.status} {text.ago(one.last_run.modified_time)}" if one.last_run else "",
+            output.ago(one.next_run_at),
+            f"{one.last_run.status} {output.ago(one.last_run.modified_time)}" if one.last_run else "",
         )
         for one in workflows
     ]
@@ -139,10 +139,10 @@ def _wave_table(waves: Sequence[WorkflowRun]) -> str:
     rows = [
         (
             wave.workflow_run_id,
-            text.text(wave.epoch),
+            output.text(wave.epoch),
             wave.status,
             f"{sum(node.status in TERMINAL for node in wave.nodes)}/{len(wave.nodes)}",
-            text.ago(wave.start_time),
+            output.ago(wave.start_time),
             wave.reason or "",
         )
         for wave in waves
