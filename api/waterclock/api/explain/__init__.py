@@ -1,0 +1,1 @@
+"""Why a run is as it is, and whether every due time is accounted for, from the log."""

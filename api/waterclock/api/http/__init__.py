@@ -1,0 +1,1 @@
+"""REST: routes, requests, answers and the documents about them."""

@@ -1,0 +1,1 @@
+"""The same methods as a NATS service."""

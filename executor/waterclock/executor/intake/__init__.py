@@ -1,0 +1,1 @@
+"""Which work an executor takes, and when."""

@@ -1,0 +1,1 @@
+"""Limits that hold across executors: concurrency keys and rates."""
