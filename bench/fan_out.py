@@ -9,7 +9,7 @@ import msgspec
 from bench.household import household
 from bench.machine import machine
 from waterclock.proto.answers import Run
-from waterclock.proto.commands import FanOutRequest
+from waterclock.proto.spec import FanOutRequest
 
 _LOOK = 1.0
 

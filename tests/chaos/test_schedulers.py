@@ -25,7 +25,8 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame, decode_work, encode
 from waterclock.proto.events import JobCreated, JobFrame, RunQueued, RunSucceeded
-from waterclock.proto.spec import CatchUp, JobSpec, Schedule, Shell
+from waterclock.proto.policies import CatchUp
+from waterclock.proto.spec import JobSpec, Schedule, Shell
 
 pytestmark = pytest.mark.timeout(300)
 

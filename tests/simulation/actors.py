@@ -36,7 +36,8 @@ from waterclock.proto.events import (
     RunSucceeded,
     SkipRequested,
 )
-from waterclock.proto.spec import CatchUp, JobSpec, Schedule, ScheduleType
+from waterclock.proto.policies import CatchUp, ScheduleType
+from waterclock.proto.spec import JobSpec, Schedule
 from waterclock.proto.work import ClaimRequest
 
 _CRONS = ("* * * * *", "*/5 * * * * *", "*/5 * * * *", "0 * * * *", "30 2 * * *", "0,30 0 * * * *")

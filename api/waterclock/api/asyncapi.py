@@ -1,6 +1,6 @@
 """Machine-readable documents made from the code: AsyncAPI and JSON Schemas. (OpenAPI is served, at `/openapi.json`.)
 
-`python -m waterclock.api.documents` writes them to `docs/`; a test fails when they are stale.
+`python -m waterclock.api.asyncapi` writes them to `docs/`; a test fails when they are stale.
 """
 
 import json
@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
+from waterclock.api.schemas import schemas_of
 from waterclock.proto import names
-from waterclock.proto.commands import JobRequest
 from waterclock.proto.events import Frame, JobFrame
 from waterclock.proto.methods import METHODS
+from waterclock.proto.spec import JobRequest
 from waterclock.proto.work import WorkItem
 
 Json = dict[str, Any]
@@ -46,9 +47,7 @@ def build() -> dict[str, str]:
 
 def asyncapi() -> Json:
     """The NATS face: the streams' subjects, and a request and an answer for every method."""
-    kinds = [kind for method in METHODS for kind in (method.request, method.answer)]
-    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    by_kind = dict(zip(map(repr, kinds), schemas, strict=True))
+    by_kind, components = schemas_of(kind for method in METHODS for kind in (method.request, method.answer))
     channels: Json = {
         name: {
             "address": address,

@@ -11,8 +11,8 @@ from waterclock.core.domain.job import parse
 from waterclock.core.domain.job.request_reader import Reader
 from waterclock.core.domain.job.validate import DefinitionLimits, InvalidDefinition, Problems
 from waterclock.core.runtime.clock import now_us
-from waterclock.proto.commands import JobRequest, PreviewRequest
-from waterclock.proto.queries import JobPatch, WorkflowPatch
+from waterclock.proto.commands import JobPatch, WorkflowPatch
+from waterclock.proto.spec import JobRequest, PreviewRequest
 
 S = TypeVar("S", bound=Struct)
 

@@ -1,15 +1,16 @@
 """Definitions as answers show them."""
 
 from datetime import datetime
+from typing import Any
 
 from waterclock.api.readmodels.jobs import JobRow
 from waterclock.core.domain.instants import datetime_of
-from waterclock.core.domain.schedule.fires import compile
+from waterclock.core.domain.schedule.fires import counts_from, next_fire
 from waterclock.core.jetstream.definitions import Definition
 from waterclock.proto import answers
 from waterclock.proto.answers import RetryPolicy, Run
 from waterclock.proto.events import Instant
-from waterclock.proto.spec import JobSpec, Retry
+from waterclock.proto.spec import JobFields, JobSpec, Schedule
 from waterclock.proto.verdicts import JobState
 
 
@@ -49,15 +50,18 @@ def next_run_at(
     spec: JobSpec, status: JobState, row: JobRow | None, created_at: Instant, now: Instant
 ) -> datetime | None:
     """When the job fires next, as far as its schedule says; None if it will not or nobody knows."""
-    if status != "SCHEDULED":
-        return None
     schedule = spec.schedule
+    one_shot = schedule.schedule_type in ("IMMEDIATE", "FUTURE")
+    if status != "SCHEDULED" or (one_shot and row is not None and row.last_run is not None):
+        return None
     if schedule.schedule_type == "IMMEDIATE":
-        return None if row is not None and row.last_run is not None else datetime_of(created_at)
-    if schedule.schedule_type == "FUTURE":
-        return None if row is not None and row.last_run is not None else schedule.schedule_time
-    fire = compile(schedule, spec.name).after(now)
-    return None if fire is None else datetime_of(fire.scheduled)
+        return datetime_of(created_at)
+    following = next_fire(schedule, spec.name, counts_from(schedule, created_at) if one_shot else now)
+    return None if following is None else datetime_of(following)
+
+
+_OF_SPEC = ("name", "task", "namespace", *(name for name in JobFields.__struct_fields__ if name != "retry"))
+_OF_SCHEDULE = tuple(name for name in Schedule.__struct_fields__ if name != "cron_expression")
 
 
 def _job(
@@ -72,69 +76,21 @@ def _job(
     updated_at: datetime,
     note: str,
 ) -> answers.Job:
-    schedule = spec.schedule
+    schedule, retry = spec.schedule, spec.retry
     crons = schedule.cron_expression
+    copied: dict[str, Any] = {name: getattr(spec, name) for name in _OF_SPEC}
+    for name in _OF_SCHEDULE:
+        copied[name] = getattr(schedule, name)
     return answers.Job(
         job_id=job_id,
-        name=spec.name,
-        schedule_type=schedule.schedule_type,
-        status=status,
-        schedule_time=schedule.schedule_time,
         cron_expression=None if not crons else crons[0] if len(crons) == 1 else crons,
-        interval_seconds=schedule.interval_seconds,
-        timezone=schedule.timezone,
-        start_at=schedule.start_at,
-        end_at=schedule.end_at,
-        jitter_seconds=schedule.jitter_seconds,
-        max_fires=schedule.max_fires,
-        dst_gap=schedule.dst_gap,
-        dst_overlap=schedule.dst_overlap,
-        exclude=schedule.exclude,
-        overlap=spec.overlap,
-        catch_up=spec.catch_up,
-        task=spec.task,
-        payload=spec.payload,
-        labels=spec.labels,
-        metadata=spec.metadata,
-        dependencies=spec.dependencies,
-        dependency_rule=spec.dependency_rule,
-        priority=spec.priority,
-        tier=spec.tier,
-        queue=spec.queue,
-        slots=spec.slots,
-        concurrency_key=spec.concurrency_key,
-        concurrency_limit=spec.concurrency_limit,
-        rate_key=spec.rate_key,
-        rate_per_second=spec.rate_per_second,
-        start_deadline_seconds=spec.start_deadline_seconds,
-        pause_on_failure=spec.pause_on_failure,
-        max_retries=spec.max_retries,
-        retry=_retry(spec.retry),
-        timeout_seconds=spec.timeout_seconds,
-        delivery=spec.delivery,
-        critical=spec.critical,
-        retention=spec.retention,
-        limits=spec.limits,
-        secrets=spec.secrets,
-        fan_out=spec.fan_out,
-        idempotency_key=spec.idempotency_key,
-        namespace=spec.namespace,
+        retry=RetryPolicy(**{name: getattr(retry, name) for name in retry.__struct_fields__}),
+        status=status,
         version=version,
         next_run_at=next_run_at,
         last_run=last_run,
         created_at=created_at,
         updated_at=updated_at,
         note=note,
-    )
-
-
-def _retry(retry: Retry) -> RetryPolicy:
-    return RetryPolicy(
-        initial_seconds=retry.initial_seconds,
-        factor=retry.factor,
-        max_seconds=retry.max_seconds,
-        jitter=retry.jitter,
-        retry_on_timeout=retry.retry_on_timeout,
-        non_retryable_exit_codes=retry.non_retryable_exit_codes,
-        non_retryable_errors=retry.non_retryable_errors,
+        **copied,
     )

@@ -5,22 +5,9 @@ from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from waterclock.proto.policies import CatchUp, DstGap, DstOverlap, Overlap, Retry, ScheduleType
 from waterclock.proto.problem import Difference, FieldError
-from waterclock.proto.spec import (
-    CatchUp,
-    Delivery,
-    DependencyRule,
-    DstGap,
-    DstOverlap,
-    FanOut,
-    Limits,
-    Node,
-    Overlap,
-    Retention,
-    ScheduleType,
-    Task,
-    Tier,
-)
+from waterclock.proto.spec import JobFields, Node, Task
 from waterclock.proto.verdicts import JobState, RunStatus
 
 T = TypeVar("T")
@@ -70,14 +57,8 @@ class Applied(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] = ()
 
 
-class RetryPolicy(Struct, frozen=True, kw_only=True):
-    initial_seconds: float
-    factor: float
-    max_seconds: float
-    jitter: bool
-    retry_on_timeout: bool
-    non_retryable_exit_codes: tuple[int, ...]
-    non_retryable_errors: tuple[str, ...]
+class RetryPolicy(Retry, frozen=True, kw_only=True, omit_defaults=False):
+    """A job's retries, with the defaults spelled out."""
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -106,8 +87,11 @@ class Run(Struct, frozen=True, kw_only=True):
     created_at: datetime | None = None
 
 
-class Job(Struct, frozen=True, kw_only=True):
-    """A definition as it stands, with what it did last and does next."""
+class Job(JobFields, frozen=True, omit_defaults=False):
+    """A definition as it stands, with what it did last and does next.
+
+    The schedule's fields are flat here; `JobFields` brings the others, which follow these when it is written.
+    """
 
     job_id: str
     name: str
@@ -124,34 +108,8 @@ class Job(Struct, frozen=True, kw_only=True):
     dst_gap: DstGap
     dst_overlap: DstOverlap
     exclude: tuple[str, ...]
-    overlap: Overlap
-    catch_up: CatchUp
     task: Task
-    payload: Any
-    labels: dict[str, str]
-    metadata: dict[str, Any]
-    dependencies: tuple[str, ...]
-    dependency_rule: DependencyRule
-    priority: int
-    tier: Tier
-    queue: str
-    slots: int
-    concurrency_key: str | None
-    concurrency_limit: int | None
-    rate_key: str | None
-    rate_per_second: float | None
-    start_deadline_seconds: float | None
-    pause_on_failure: int | None
-    max_retries: int
     retry: RetryPolicy
-    timeout_seconds: float | None
-    delivery: Delivery
-    critical: bool
-    retention: Retention | None
-    limits: Limits | None
-    secrets: tuple[str, ...]
-    fan_out: FanOut | None
-    idempotency_key: str | None
     namespace: str
     version: int
     next_run_at: datetime | None

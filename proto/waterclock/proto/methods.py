@@ -11,10 +11,10 @@ from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-from waterclock.proto import answers, queries
+from waterclock.proto import answers, commands, queries
 from waterclock.proto.answers import Page
-from waterclock.proto.commands import JobRequest, PreviewRequest
 from waterclock.proto.names import SERVICE_PREFIX
+from waterclock.proto.spec import JobRequest, PreviewRequest
 
 Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
@@ -70,7 +70,7 @@ JOBS_CREATE = Method(
 JOBS_BATCH = Method(
     "jobs.batch",
     "Define up to 10,000 jobs; a bad one fails alone",
-    queries.JobBatch,
+    commands.JobBatch,
     list[answers.BatchResult],
     "submit",
     Rest("POST", "/v1/jobs:batch", body="lines", answer="lines"),
@@ -79,7 +79,7 @@ JOBS_BATCH = Method(
 JOBS_APPLY = Method(
     "jobs.apply",
     "Make a job or workflow be as declared",
-    queries.Apply,
+    commands.Apply,
     answers.Applied,
     "submit",
     Rest("POST", "/v1/jobs:apply"),
@@ -115,7 +115,7 @@ JOBS_STATUS = Method(
 JOBS_UPDATE = Method(
     "jobs.update",
     "Change a job; what is not said stays",
-    queries.JobPatch,
+    commands.JobPatch,
     answers.Job,
     "submit",
     Rest("PATCH", "/v1/jobs/{job_id}", also=("PUT",)),
@@ -124,7 +124,7 @@ JOBS_UPDATE = Method(
 JOBS_CANCEL = Method(
     "jobs.cancel",
     "Cancel a job's schedule and stop what runs",
-    queries.CancelJob,
+    commands.CancelJob,
     answers.Job,
     "operate",
     Rest("DELETE", "/v1/jobs/{job_id}"),
@@ -133,7 +133,7 @@ JOBS_CANCEL = Method(
 JOBS_PAUSE = Method(
     "jobs.pause",
     "Pause",
-    queries.PauseJob,
+    commands.PauseJob,
     answers.Job,
     "operate",
     Rest("POST", "/v1/jobs/{job_id}/pause"),
@@ -142,7 +142,7 @@ JOBS_PAUSE = Method(
 JOBS_RESUME = Method(
     "jobs.resume",
     "Resume",
-    queries.ResumeJob,
+    commands.ResumeJob,
     answers.Job,
     "operate",
     Rest("POST", "/v1/jobs/{job_id}/resume"),
@@ -151,7 +151,7 @@ JOBS_RESUME = Method(
 JOBS_RUN_NOW = Method(
     "jobs.run_now",
     "Run a job now, beside its schedule",
-    queries.RunNow,
+    commands.RunNow,
     answers.RunAccepted,
     "operate",
     Rest("POST", "/v1/jobs/{job_id}/runNow", 202, location="/v1/runs/{run_id}"),
@@ -206,7 +206,7 @@ RUNS_LOG = Method(
 RUNS_CANCEL = Method(
     "runs.cancel",
     "Stop a run",
-    queries.CancelRun,
+    commands.CancelRun,
     answers.Run,
     "operate",
     Rest("POST", "/v1/runs/{run_id}/cancel"),
@@ -215,7 +215,7 @@ RUNS_CANCEL = Method(
 RUNS_RETRY = Method(
     "runs.retry",
     "Try a run that ended badly again",
-    queries.RetryRun,
+    commands.RetryRun,
     answers.Run,
     "operate",
     Rest("POST", "/v1/runs/{run_id}/retry"),
@@ -233,7 +233,7 @@ DEAD_LETTERS_LIST = Method(
 DEAD_LETTERS_REDRIVE = Method(
     "dead_letters.redrive",
     "Try dead letters again",
-    queries.Redrive,
+    commands.Redrive,
     answers.Redriven,
     "operate",
     Rest("POST", "/v1/dead-letters/redrive"),
@@ -289,7 +289,7 @@ AUDIT_RUN = Method(
 JOBS_BACKFILL = Method(
     "jobs.backfill",
     "Run a job for past times",
-    queries.BackfillRequest,
+    commands.BackfillRequest,
     answers.Backfill,
     "operate",
     Rest("POST", "/v1/jobs/{job_id}/backfill", 202, location="/v1/backfills/{backfill_id}"),
@@ -298,7 +298,7 @@ JOBS_BACKFILL = Method(
 JOBS_SKIP = Method(
     "jobs.skip",
     "Leave out one occurrence of a schedule",
-    queries.SkipNext,
+    commands.SkipNext,
     answers.Fire,
     "operate",
     Rest("POST", "/v1/jobs/{job_id}/skip"),
@@ -379,7 +379,7 @@ WORKFLOWS_GET = Method(
 WORKFLOWS_UPDATE = Method(
     "workflows.update",
     "Change a workflow",
-    queries.WorkflowPatch,
+    commands.WorkflowPatch,
     answers.Workflow,
     "submit",
     Rest("PUT", "/v1/workflows/{workflow_id}", also=("PATCH",)),
@@ -388,7 +388,7 @@ WORKFLOWS_UPDATE = Method(
 WORKFLOWS_CANCEL = Method(
     "workflows.cancel",
     "Cancel a workflow and stop what runs",
-    queries.CancelWorkflow,
+    commands.CancelWorkflow,
     answers.Workflow,
     "operate",
     Rest("DELETE", "/v1/workflows/{workflow_id}"),
@@ -397,7 +397,7 @@ WORKFLOWS_CANCEL = Method(
 WORKFLOWS_RUN_NOW = Method(
     "workflows.run_now",
     "Run a wave now",
-    queries.RunWorkflow,
+    commands.RunWorkflow,
     answers.WorkflowRunAccepted,
     "operate",
     Rest(
@@ -429,7 +429,7 @@ WORKFLOW_RUNS_GET = Method(
 WORKFLOW_RUNS_RERUN = Method(
     "workflow_runs.rerun",
     "Run a wave again from what failed, or from chosen nodes",
-    queries.Rerun,
+    commands.Rerun,
     answers.WorkflowRun,
     "operate",
     Rest("POST", "/v1/workflow-runs/{workflow_run_id}/rerun"),
@@ -447,7 +447,7 @@ WORKFLOW_RUNS_CANCEL = Method(
 WORKFLOW_RUNS_MARK = Method(
     "workflow_runs.mark",
     "Say by hand how a node ended",
-    queries.MarkNode,
+    commands.MarkNode,
     answers.WorkflowRun,
     "operate",
     Rest("POST", "/v1/workflow-runs/{workflow_run_id}/nodes/{node}/mark"),
@@ -456,19 +456,19 @@ WORKFLOW_RUNS_MARK = Method(
 ARTIFACTS_CREATE = Method(
     "artifacts.create",
     "Upload an artifact",
-    queries.Upload,
+    commands.Upload,
     answers.Artifact,
     "submit",
     Rest("POST", "/v1/artifacts", 201, body="bytes", location="/v1/artifacts/{artifact}"),
     command="artifact push",
 )
 ARTIFACTS_PART = Method(
-    "artifacts.part", "Upload a part", queries.UploadPart, answers.Part, "submit", command="artifact push"
+    "artifacts.part", "Upload a part", commands.UploadPart, answers.Part, "submit", command="artifact push"
 )
 ARTIFACTS_COMMIT = Method(
     "artifacts.commit",
     "Make an artifact of its parts",
-    queries.UploadEnd,
+    commands.UploadEnd,
     answers.Artifact,
     "submit",
     command="artifact push",
@@ -530,7 +530,7 @@ SYSTEM_STATUS = Method(
 TOKENS_CREATE = Method(
     "tokens.create",
     "Make a token",
-    queries.TokenRequest,
+    commands.TokenRequest,
     answers.Token,
     "admin",
     Rest("POST", "/v1/tokens", 201),
@@ -548,7 +548,7 @@ TOKENS_LIST = Method(
 TOKENS_REVOKE = Method(
     "tokens.revoke",
     "Revoke a token at once",
-    queries.TokenRef,
+    commands.TokenRef,
     answers.Token,
     "admin",
     Rest("DELETE", "/v1/tokens/{token_id}"),
@@ -566,7 +566,7 @@ NAMESPACES_LIST = Method(
 NAMESPACES_LIMIT = Method(
     "namespaces.limit",
     "Set a namespace's quota",
-    queries.QuotaRequest,
+    commands.QuotaRequest,
     answers.Namespace,
     "admin",
     Rest("PUT", "/v1/namespaces/{namespace}"),

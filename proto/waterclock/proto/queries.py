@@ -1,18 +1,13 @@
-"""What may be asked of the service beside defining a job. Unknown fields are refused, not ignored."""
+"""What only asks: the requests of all methods that read, and references to one thing. Unknown fields are refused."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from msgspec import Meta, Raw, Struct, field
+from msgspec import Meta, Struct, field
 
-from waterclock.proto.commands import JobRequest
 from waterclock.proto.verdicts import JobState, RunStatus
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
-Key = Annotated[str, Meta(min_length=1, max_length=256)]
-Note = Annotated[str, Meta(max_length=1000)]
-
-
 Kind = Literal["job", "run"]
 Stay = Annotated[float, Meta(ge=0, le=3600)] | None
 """How long a streaming call lives; None: as long as the caller stays, or an hour over NATS."""
@@ -24,58 +19,6 @@ class Nothing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class JobRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_id: str
-
-
-class JobPatch(JobRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An edit: what is not said stays as it is, null returns a field to its default."""
-
-    job_id: str
-    if_match: int | None = None
-    """The version the edit is meant for; None: whatever there is."""
-
-
-class PauseJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    job_id: str
-    note: Note = ""
-    if_match: int | None = None
-
-
-class ResumeJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    job_id: str
-    missed: bool = False
-    """Take the fires missed while it was paused, by its catch-up policy."""
-    if_match: int | None = None
-
-
-class CancelJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    job_id: str
-    note: Note = ""
-    if_match: int | None = None
-
-
-class RunNow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    job_id: str
-    parameters: dict[str, Any] = {}
-    idempotency_key: Key | None = None
-    """A repeat with the same key is the same run."""
-
-
-class JobBatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Definitions to accept in one call. Each stays raw until its turn, so that a bad one fails alone."""
-
-    jobs: list[Raw]
-    idempotency_key: Key | None = None
-    """A repeat of the whole call with the same key makes no second set of jobs."""
-
-
-class Apply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Make a job or workflow be as declared: created, changed, or left alone if it is so already."""
-
-    definition: dict[str, Any]
-    """As for a creation. It needs an id, and is complete: what it does not say is at its default."""
-    dry_run: bool = False
-    beside: Annotated[tuple[str, ...], Meta(max_length=100_000)] = ()
-    """Ids that are declared together with this one: a dry run takes them as being there."""
 
 
 class JobsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,17 +73,6 @@ class WatchQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stay_seconds: Stay = None
 
 
-class CancelRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    run_id: str
-    note: Note = ""
-    now: bool = False
-    """Kill at once, without a grace."""
-
-
-class RetryRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    run_id: str
-
-
 class DeadLettersQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_id: str | None = None
     status: Literal["FAILED", "TIMED_OUT"] | None = None
@@ -153,69 +85,14 @@ class DeadLettersQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cursor: str | None = None
 
 
-class DeadLetterFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    job_id: str | None = None
-    status: Literal["FAILED", "TIMED_OUT"] | None = None
-    q: str | None = None
-    after: datetime | None = None
-    before: datetime | None = None
-
-
-class Redrive(DeadLetterFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which dead letters to try again: some by their run ids, or all that a filter matches."""
-
-    run_ids: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
-    ids: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
-    """The same as `run_ids`."""
-    filter: DeadLetterFilter | None = None
-    """The same as its fields beside `run_ids`."""
-    all: bool = False
-    """Every one there is; without it a filter or ids are needed."""
-
-
 class NextQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_id: str
     n: Annotated[int, Meta(ge=1, le=1000)] = 10
     start: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="from")
 
 
-class Upload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A small artifact in one request (base64). Larger ones go in parts, or over REST as they are."""
-
-    data: bytes
-    name: Annotated[str, Meta(max_length=256)] = ""
-    """What people call it; its digest is what jobs name."""
-
-
-class UploadPart(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    upload_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
-    """Drawn by who uploads."""
-    number: Annotated[int, Meta(ge=0, le=100_000)]
-    data: bytes
-
-
-class UploadEnd(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    upload_id: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
-    parts: Annotated[int, Meta(ge=0, le=100_000)]
-    name: Annotated[str, Meta(max_length=256)] = ""
-
-
 class ArtifactRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     digest: Annotated[str, Meta(pattern=r"^(sha256:)?[0-9a-f]{64}$")]
-
-
-class BackfillRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Run a job for past times, beside its live schedule. `to` is exclusive."""
-
-    job_id: str
-    start: Annotated[datetime, Meta(tz=True)] = field(name="from")
-    end: Annotated[datetime, Meta(tz=True)] = field(name="to")
-    max_active: Annotated[int, Meta(ge=1, le=1000)] = 1
-    order: Literal["oldest_first", "newest_first"] = "oldest_first"
-    reprocess: Literal["missing", "failed", "all"] = "missing"
-    """Times that never ran; also those whose run ended badly; or all."""
-    dry_run: bool = False
-    idempotency_key: Key | None = None
 
 
 class BackfillsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -224,14 +101,6 @@ class BackfillsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class BackfillRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     backfill_id: str
-
-
-class SkipNext(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Leave out one occurrence: the next one, or the one at a time."""
-
-    job_id: str
-    scheduled_time: Annotated[datetime, Meta(tz=True)] | None = None
-    note: Note = ""
 
 
 class WhyQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -247,49 +116,8 @@ class AuditQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     end: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="to")
 
 
-class TokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Somebody or something that may use the service, and how far."""
-
-    scopes: Annotated[
-        tuple[Literal["read", "submit", "operate", "admin"], ...], Meta(min_length=1, max_length=4)
-    ]
-    namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")] = "default"
-    note: Note = ""
-    rate_per_second: Annotated[float, Meta(gt=0, le=1e6)] | None = None
-    expires_in_seconds: Annotated[float, Meta(ge=1, le=315_576_000)] | None = None
-
-
-class TokenRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    token_id: str
-
-
-class QuotaRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")]
-    max_jobs: Annotated[int, Meta(ge=0)] | None = None
-    """Jobs that are scheduled or paused at the same time; None: as many as they like."""
-
-
 class WorkflowRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workflow_id: str
-
-
-class WorkflowPatch(JobRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An edit of a workflow: what is not said stays as it is."""
-
-    workflow_id: str
-    if_match: int | None = None
-
-
-class CancelWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    workflow_id: str
-    note: Note = ""
-    if_match: int | None = None
-
-
-class RunWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    workflow_id: str
-    parameters: dict[str, Any] = {}
-    idempotency_key: Key | None = None
 
 
 class WorkflowRunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -301,25 +129,6 @@ class WorkflowRunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class WorkflowRunRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workflow_run_id: str
-
-
-class Rerun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Run part of a wave that has ended again, under the same ids."""
-
-    workflow_run_id: str
-    nodes: Annotated[tuple[str, ...], Meta(max_length=10_000)] = field(default=(), name="from")
-    """From these nodes on; none said means from those that did not succeed."""
-    note: Note = ""
-
-
-class MarkNode(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Say by hand how a node ended."""
-
-    workflow_run_id: str
-    node: str
-    status: Literal["SUCCESS", "SKIPPED"]
-    output: Any = None
-    note: Note = ""
 
 
 class IdQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,7 +13,8 @@ from waterclock.core.store.store import log_name
 from waterclock.executor import Context, Worker
 from waterclock.proto import names
 from waterclock.proto.events import Outcome, RunFailed, RunSucceeded
-from waterclock.proto.spec import Argv, Handler, Limits, Shell
+from waterclock.proto.policies import Limits
+from waterclock.proto.spec import Argv, Handler, Shell
 from waterclock.proto.work import WorkItem
 from workshop.owner import Owner, eventually
 from workshop.shop import Shop, open_shop

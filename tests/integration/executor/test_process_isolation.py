@@ -12,7 +12,8 @@ import pytest
 
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.events import RunFailed, RunSucceeded
-from waterclock.proto.spec import Argv, Limits, Shell
+from waterclock.proto.policies import Limits
+from waterclock.proto.spec import Argv, Shell
 from workshop.owner import Owner
 from workshop.separate import alive
 from workshop.shop import Shop, open_shop

@@ -14,7 +14,7 @@ from waterclock.projector.retention import Retention
 from waterclock.projector.write.database import connect
 from waterclock.projector.write.week_partitions import WEEK, Weeks, partition_name, week_of
 from waterclock.proto.events import RunEvent
-from waterclock.proto.spec import Retention as Kept
+from waterclock.proto.policies import Retention as Kept
 from waterclock.proto.spec import Schedule
 
 

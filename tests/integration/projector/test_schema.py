@@ -16,7 +16,8 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.projector.sql.migrations import SchemaTooNew, migrate, migrations
 from waterclock.projector.write.database import connect
 from waterclock.projector.write.week_partitions import Weeks
-from waterclock.proto.spec import CatchUp, JobSpec, Retry, Schedule, Shell
+from waterclock.proto.policies import CatchUp, Retry
+from waterclock.proto.spec import JobSpec, Schedule, Shell
 
 CONTRACT = {
     "jobs": """job_id name schedule_type status schedule_time cron_expression interval_seconds timezone start_at end_at

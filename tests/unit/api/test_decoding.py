@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from waterclock.api import decoding
 from waterclock.api.errors import Invalid, Malformed, Refused
-from waterclock.proto.commands import JobRequest
 from waterclock.proto.queries import JobsQuery
+from waterclock.proto.spec import JobRequest
 
 
 @pytest.mark.parametrize(

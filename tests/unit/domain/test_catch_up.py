@@ -5,7 +5,8 @@ import pytest
 from waterclock.core.domain.instants import MINUTE, SECOND
 from waterclock.core.domain.partition.catch_up import COUNT_LIMIT, LIMIT, SINGLY, decide_catch_up
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
-from waterclock.proto.spec import CatchUp, CatchUpPolicy, Schedule
+from waterclock.proto.policies import CatchUp, CatchUpPolicy
+from waterclock.proto.spec import Schedule
 
 START = 1_800_000_000 * SECOND
 EVERY_MINUTE = compile_schedule(Schedule(schedule_type="INTERVAL", interval_seconds=60), "x")

@@ -7,7 +7,8 @@ import pytest
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.schedule.fires import Fires, compile
 from waterclock.core.domain.schedule.preview import preview
-from waterclock.proto.spec import DstGap, DstOverlap, Schedule
+from waterclock.proto.policies import DstGap, DstOverlap
+from waterclock.proto.spec import Schedule
 
 
 def at(text: str) -> int:

@@ -16,8 +16,7 @@ from waterclock.core.domain.job.parse import (
     define_body,
     read_request,
 )
-from waterclock.proto.commands import JobRequest, NodeRequest
-from waterclock.proto.spec import JobSpec
+from waterclock.proto.spec import JobRequest, JobSpec, NodeRequest
 
 NOW = 1_794_816_000_000_000
 """2026-11-16T08:00:00Z"""

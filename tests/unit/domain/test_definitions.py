@@ -22,20 +22,17 @@ from waterclock.core.domain.job.parse import (
     read_preview,
     read_request,
 )
-from waterclock.proto.commands import JobRequest
+from waterclock.proto.policies import CatchUp, Limits, Retention, Retry
 from waterclock.proto.problem import Difference
 from waterclock.proto.spec import (
     Argv,
     Artifact,
-    CatchUp,
     FanOut,
     Handler,
     Http,
+    JobRequest,
     JobSpec,
-    Limits,
     Node,
-    Retention,
-    Retry,
     Schedule,
     Shell,
     Workflow,

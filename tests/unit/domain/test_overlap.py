@@ -6,7 +6,7 @@ import pytest
 
 from waterclock.core.domain.partition.overlap import QUEUE_LIMIT, decide_overlap
 from waterclock.core.domain.partition.state import Run, Waits
-from waterclock.proto.spec import Overlap
+from waterclock.proto.policies import Overlap
 from waterclock.proto.verdicts import RunStatus
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from unit.domain.wall_oracle import Fields, expected, seconds, wall
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.schedule.fires import Fires, InvalidSchedule, compile
-from waterclock.proto.spec import DstGap, DstOverlap, Schedule
+from waterclock.proto.policies import DstGap, DstOverlap
+from waterclock.proto.spec import Schedule
 
 TRANSITIONS = [
     ("Europe/Berlin", "2026-03-29T01:00:00Z"),

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from waterclock.core.domain.workflow.trigger_rules import RULES, Outcome, Upstream, Verdict, decide_node
-from waterclock.proto.spec import TriggerRule
+from waterclock.proto.policies import TriggerRule
 
 OUTCOMES: dict[str, Outcome] = {"S": "success", "F": "failed", "K": "skipped", "B": "blocked"}
 VERDICTS: dict[str, Verdict | None] = {"r": "run", "s": "skip", "b": "block", ".": None}

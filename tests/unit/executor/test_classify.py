@@ -18,7 +18,7 @@ from waterclock.proto.events import (
     RunSucceeded,
     RunTimedOut,
 )
-from waterclock.proto.spec import Retry
+from waterclock.proto.policies import Retry
 from workshop.builders import NOON, attempt
 
 NOW = NOON + 1_000_000

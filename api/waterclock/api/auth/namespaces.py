@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from waterclock.proto.commands import JobRequest
-from waterclock.proto.queries import JobPatch, WorkflowPatch
+from waterclock.proto.commands import JobPatch, WorkflowPatch
+from waterclock.proto.spec import JobRequest
 
 DEFAULT = "default"
 

@@ -21,9 +21,9 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.pull import Delivery, Pull
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
+from waterclock.proto.commands import TokenRequest
 from waterclock.proto.events import Instant
 from waterclock.proto.methods import Scope
-from waterclock.proto.queries import TokenRequest
 
 log = logging.getLogger(__name__)
 

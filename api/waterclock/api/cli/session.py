@@ -13,7 +13,7 @@ from waterclock.api.client.discovery import find
 from waterclock.api.errors import NotFound
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import Artifact
-from waterclock.proto.queries import UploadEnd, UploadPart
+from waterclock.proto.commands import UploadEnd, UploadPart
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from msgspec import NODEFAULT, Raw, Struct, UnsetType, structs
 
 import waterclock.proto
-from waterclock.proto import answers, commands, methods
+from waterclock.proto import answers, methods, spec
 from waterclock.proto.methods import METHODS, Method
 
 HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ _POSITIONAL = {
 
 _VARIADIC = {"dead_letters.redrive": "run_ids"}
 
-_DEFINITIONS = (commands.JobRequest, commands.PreviewRequest)
+_DEFINITIONS = (spec.JobRequest, spec.PreviewRequest)
 """Requests that callers hand over as they got them, as `create(**definition)`: an unknown field in them is refused as
 the service would refuse it, and is a type error where it is written out."""
 

@@ -39,7 +39,7 @@ from waterclock.api.client.sync_calls import (
     WorkflowsCalls,
 )
 from waterclock.api.client.sync_wire import SyncWire
-from waterclock.proto import answers, methods, queries
+from waterclock.proto import answers, commands, methods, queries
 
 _BATCH = 500
 _PART = 1 << 20
@@ -97,7 +97,7 @@ class Jobs(JobsCalls):
         results: list[answers.BatchResult] = []
         lines = [msgspec.Raw(msgspec.json.encode(job)) for job in jobs]
         for start in range(0, len(lines), _BATCH):
-            batch = queries.JobBatch(jobs=lines[start : start + _BATCH], idempotency_key=new_key())
+            batch = commands.JobBatch(jobs=lines[start : start + _BATCH], idempotency_key=new_key())
             chunk = self._wire.call(methods.JOBS_BATCH, batch)
             results += [msgspec.structs.replace(result, line=start + result.line) for result in chunk]
         return results

@@ -8,7 +8,8 @@ from waterclock.api.registry import handles
 from waterclock.core.domain.instants import datetime_of
 from waterclock.proto import methods
 from waterclock.proto.answers import Namespace, Page, Token
-from waterclock.proto.queries import Nothing, QuotaRequest, TokenRef, TokenRequest
+from waterclock.proto.commands import QuotaRequest, TokenRef, TokenRequest
+from waterclock.proto.queries import Nothing
 
 
 @handles(methods.TOKENS_CREATE)

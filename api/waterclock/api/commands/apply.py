@@ -18,7 +18,7 @@ from waterclock.core.jetstream.errors import Conflict as Taken
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
 from waterclock.proto.answers import Action, Applied
-from waterclock.proto.queries import Apply
+from waterclock.proto.commands import Apply
 
 
 @handles(methods.JOBS_APPLY)

@@ -9,7 +9,8 @@ from waterclock.api.registry import handles
 from waterclock.core.store.store import Missing, one_piece
 from waterclock.proto import methods
 from waterclock.proto.answers import Artifact, Page, Part
-from waterclock.proto.queries import ArtifactRef, Nothing, Upload, UploadEnd, UploadPart
+from waterclock.proto.commands import Upload, UploadEnd, UploadPart
+from waterclock.proto.queries import ArtifactRef, Nothing
 
 
 @handles(methods.ARTIFACTS_CREATE)

@@ -23,8 +23,9 @@ from waterclock.core.jetstream.errors import Conflict as Taken
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
 from waterclock.proto.answers import Backfill, Fire, Page
+from waterclock.proto.commands import BackfillRequest, SkipNext
 from waterclock.proto.events import BackfillRequested, BackfillSteered, Instant, SkipRequested
-from waterclock.proto.queries import BackfillRef, BackfillRequest, BackfillsQuery, SkipNext
+from waterclock.proto.queries import BackfillRef, BackfillsQuery
 
 _MOST = 10_000
 _SHOWN = 1000

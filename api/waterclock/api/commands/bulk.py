@@ -8,8 +8,7 @@ from waterclock.api.auth.caller import Caller
 from waterclock.api.commands import definitions
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
-from waterclock.proto.commands import JobRequest
-from waterclock.proto.spec import JobSpec
+from waterclock.proto.spec import JobRequest, JobSpec
 
 _MOST = 1000
 """Kinds of definitions remembered; a call with more of them has nothing in common."""

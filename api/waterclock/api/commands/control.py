@@ -17,8 +17,8 @@ from waterclock.core.domain.job import aggregate
 from waterclock.core.jetstream.errors import Conflict as Overtaken
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import answers, methods
+from waterclock.proto.commands import CancelJob, CancelRun, JobPatch, PauseJob, ResumeJob, RetryRun, RunNow
 from waterclock.proto.events import RunCancelRequested, RunRequested, RunRetryRequested
-from waterclock.proto.queries import CancelJob, CancelRun, JobPatch, PauseJob, ResumeJob, RetryRun, RunNow
 from waterclock.proto.verdicts import TERMINAL
 
 Command = Callable[[aggregate.Job], aggregate.JobCommand]

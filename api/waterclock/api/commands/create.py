@@ -21,10 +21,9 @@ from waterclock.core.jetstream.errors import LogError, LogFull, LogUnavailable
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
 from waterclock.proto.answers import BatchResult, JobAccepted
-from waterclock.proto.commands import JobRequest
+from waterclock.proto.commands import JobBatch
 from waterclock.proto.events import Instant
-from waterclock.proto.queries import JobBatch
-from waterclock.proto.spec import JobSpec
+from waterclock.proto.spec import JobRequest, JobSpec
 
 MOST_IN_BATCH = 10_000
 

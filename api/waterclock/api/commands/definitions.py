@@ -10,9 +10,8 @@ from waterclock.core.domain.job import parse
 from waterclock.core.domain.job.validate import DefinitionLimits, InvalidDefinition
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
-from waterclock.proto.commands import JobRequest, PreviewRequest
-from waterclock.proto.queries import JobPatch
-from waterclock.proto.spec import JobSpec, Schedule
+from waterclock.proto.commands import JobPatch
+from waterclock.proto.spec import JobRequest, JobSpec, PreviewRequest, Schedule
 
 _LARGEST = 4 << 20
 """Bytes of a whole definition: it is one message in the log, and part of every message of the work queue."""

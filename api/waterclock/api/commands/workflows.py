@@ -17,7 +17,7 @@ from waterclock.api.readmodels import runs
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
 from waterclock.api.views import job_from_row
-from waterclock.proto import methods, queries, spec
+from waterclock.proto import commands, methods, queries, spec
 from waterclock.proto.answers import (
     Job,
     Page,
@@ -25,7 +25,7 @@ from waterclock.proto.answers import (
     WorkflowAccepted,
     WorkflowRunAccepted,
 )
-from waterclock.proto.commands import JobRequest
+from waterclock.proto.spec import JobRequest
 
 _PATIENCE = 2.0
 
@@ -57,24 +57,24 @@ async def get(app: Application, request: queries.WorkflowRef, caller: Caller) ->
 
 
 @handles(methods.WORKFLOWS_UPDATE)
-async def update(app: Application, request: queries.WorkflowPatch, caller: Caller) -> Workflow:
+async def update(app: Application, request: commands.WorkflowPatch, caller: Caller) -> Workflow:
     await _find(app, request.workflow_id, caller)
     said = {name: getattr(request, name) for name in JobRequest.__struct_fields__}
     said |= {"job_id": request.workflow_id, "workflow_id": UNSET}
-    return _workflow(await control.update(app, queries.JobPatch(**said, if_match=request.if_match), caller))
+    return _workflow(await control.update(app, commands.JobPatch(**said, if_match=request.if_match), caller))
 
 
 @handles(methods.WORKFLOWS_CANCEL)
-async def cancel(app: Application, request: queries.CancelWorkflow, caller: Caller) -> Workflow:
+async def cancel(app: Application, request: commands.CancelWorkflow, caller: Caller) -> Workflow:
     await _find(app, request.workflow_id, caller)
-    asked = queries.CancelJob(job_id=request.workflow_id, note=request.note, if_match=request.if_match)
+    asked = commands.CancelJob(job_id=request.workflow_id, note=request.note, if_match=request.if_match)
     return _workflow(await control.cancel(app, asked, caller))
 
 
 @handles(methods.WORKFLOWS_RUN_NOW)
-async def run_now(app: Application, request: queries.RunWorkflow, caller: Caller) -> WorkflowRunAccepted:
+async def run_now(app: Application, request: commands.RunWorkflow, caller: Caller) -> WorkflowRunAccepted:
     await _find(app, request.workflow_id, caller)
-    asked = queries.RunNow(
+    asked = commands.RunNow(
         job_id=request.workflow_id, parameters=request.parameters, idempotency_key=request.idempotency_key
     )
     run_id, sequence = await control.ask_for_run(app, asked, caller)

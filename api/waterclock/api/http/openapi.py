@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from waterclock.api.schemas import REF, schemas_of
 from waterclock.proto.answers import Page
 from waterclock.proto.methods import METHODS, Method, Rest
 from waterclock.proto.problem import MEDIA_TYPE, Problem
@@ -51,13 +52,12 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 
 
-_REF = "#/components/schemas/{name}"
 _WITH_BODY = ("POST", "PUT", "PATCH")
 _HEADERS = {
     "idempotency_key": ("Idempotency-Key", "A repeat with the same key has the same result."),
     "if_match": ("If-Match", "Only if this is still the version (the ETag)."),
 }
-_REFUSALS = {
+REFUSALS = {
     "400": "Malformed: not JSON, or not an object",
     "401": "No token, or one that nobody knows",
     "403": "The token does not reach that far",
@@ -81,8 +81,7 @@ def document() -> bytes:
 def build() -> Json:
     described = [method for method in METHODS if method.rest is not None]
     kinds = [kind for method in described for kind in (method.request, method.answer)]
-    schemas, components = msgspec.json.schema_components([*kinds, Problem], ref_template=_REF)
-    by_kind = dict(zip(map(repr, kinds), schemas, strict=False))
+    by_kind, components = schemas_of([*kinds, Problem])
     paths: dict[str, Json] = {}
     for method in described:
         assert method.rest is not None
@@ -103,7 +102,7 @@ def build() -> Json:
         "components": {
             "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "responses": {status: _refused(why) for status, why in _REFUSALS.items()},
+            "responses": {status: _refused(why) for status, why in REFUSALS.items()},
         },
     }
 
@@ -146,7 +145,7 @@ def _body(
     if rest.body == "bytes":
         return {"required": True, "content": {"application/octet-stream": {"schema": {}}}}
     if rest.body == "lines":
-        lines = {"schema": {"type": "array", "items": {"$ref": _REF.format(name="JobRequest")}}}
+        lines = {"schema": {"type": "array", "items": {"$ref": REF.format(name="JobRequest")}}}
         return {
             "required": True,
             "content": {"application/json": lines, "application/x-ndjson": {"schema": {}}},
@@ -177,7 +176,7 @@ def _responses(method: Method[Any, Any], rest: Rest, by_kind: dict[str, Json]) -
             item = _item(method)
             schema = {
                 "type": "array",
-                "items": by_kind.get(repr(item), {"$ref": _REF.format(name=item.__name__)}),
+                "items": by_kind.get(repr(item), {"$ref": REF.format(name=item.__name__)}),
             }
             headers = {"Link": {"description": 'The next page, as rel="next"', "schema": {"type": "string"}}}
     if rest.location:
@@ -186,7 +185,7 @@ def _responses(method: Method[Any, Any], rest: Rest, by_kind: dict[str, Json]) -
     responses: Json = {str(rest.status): answered}
     if rest.status == 201:
         responses["200"] = {**answered, "description": "The same request was accepted before"}
-    return responses | {status: {"$ref": f"#/components/responses/{status}"} for status in _REFUSALS}
+    return responses | {status: {"$ref": f"#/components/responses/{status}"} for status in REFUSALS}
 
 
 def _item(method: Method[Any, Any]) -> type[Struct]:
@@ -196,7 +195,7 @@ def _item(method: Method[Any, Any]) -> type[Struct]:
 
 
 def _refused(why: str) -> Json:
-    return {"description": why, "content": {MEDIA_TYPE: {"schema": {"$ref": _REF.format(name="Problem")}}}}
+    return {"description": why, "content": {MEDIA_TYPE: {"schema": {"$ref": REF.format(name="Problem")}}}}
 
 
 def _object(schema: Json, components: dict[str, Json]) -> Json:

@@ -11,7 +11,8 @@ from waterclock.api.readmodels import dead_letters, runs
 from waterclock.api.registry import handles
 from waterclock.proto import methods
 from waterclock.proto.answers import DeadLetter, Page, Redriven, Refusal
-from waterclock.proto.queries import DeadLetterFilter, DeadLettersQuery, Redrive
+from waterclock.proto.commands import DeadLetterFilter, Redrive
+from waterclock.proto.queries import DeadLettersQuery
 
 _AT_ONCE = 1000
 

@@ -16,9 +16,8 @@ from waterclock.core.domain.schedule.preview import preview as fires_of
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
 from waterclock.proto.answers import Fire, Fires
-from waterclock.proto.commands import PreviewRequest
 from waterclock.proto.queries import NextQuery
-from waterclock.proto.spec import Schedule
+from waterclock.proto.spec import PreviewRequest, Schedule
 
 
 @handles(methods.JOBS_NEXT)

@@ -18,7 +18,7 @@ from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.workflow.rerun import outcomes, to_run_again
 from waterclock.core.domain.workflow.shape import shape_of
 from waterclock.core.runtime.clock import now_us
-from waterclock.proto import methods, names, queries, spec
+from waterclock.proto import commands, methods, names, queries, spec
 from waterclock.proto.answers import MapProgress, NodeRun, Page, Run, WorkflowRun
 from waterclock.proto.events import NodeCleared, NodeMarked, NodeStands, RerunRequested, RunEvent
 from waterclock.proto.verdicts import TERMINAL, RunStatus
@@ -45,12 +45,12 @@ async def get(app: Application, request: queries.WorkflowRunRef, caller: Caller)
 
 @handles(methods.WORKFLOW_RUNS_CANCEL)
 async def cancel(app: Application, request: queries.WorkflowRunRef, caller: Caller) -> WorkflowRun:
-    run = await control.cancel_run(app, queries.CancelRun(run_id=request.workflow_run_id), caller)
+    run = await control.cancel_run(app, commands.CancelRun(run_id=request.workflow_run_id), caller)
     return await _shown(app, run, caller)
 
 
 @handles(methods.WORKFLOW_RUNS_RERUN)
-async def rerun(app: Application, request: queries.Rerun, caller: Caller) -> WorkflowRun:
+async def rerun(app: Application, request: commands.Rerun, caller: Caller) -> WorkflowRun:
     run = await runs.find(app, request.workflow_run_id, caller)
     event = await _again(app, run, request.nodes, caller, request.note)
     await app.requests.append(app.partition_of(run.run_id), [event])
@@ -58,7 +58,7 @@ async def rerun(app: Application, request: queries.Rerun, caller: Caller) -> Wor
 
 
 @handles(methods.WORKFLOW_RUNS_MARK)
-async def mark(app: Application, request: queries.MarkNode, caller: Caller) -> WorkflowRun:
+async def mark(app: Application, request: commands.MarkNode, caller: Caller) -> WorkflowRun:
     """In a wave that has ended, what comes after the node is run again."""
     run = await runs.find(app, request.workflow_run_id, caller)
     wave = await _wave(app, run, caller)

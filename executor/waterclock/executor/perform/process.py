@@ -16,7 +16,7 @@ from waterclock.executor.perform.environment import environment, payload_of
 from waterclock.executor.perform.json_output import from_line
 from waterclock.executor.warden.client import CannotStart, Process, Processes
 from waterclock.executor.warden.messages import Exited, Limits
-from waterclock.proto import spec
+from waterclock.proto import policies
 from waterclock.proto.spec import Argv, Shell
 
 NO_LIMITS = Limits()
@@ -149,7 +149,7 @@ def _reason(code: int) -> str:
     return f"killed by {name}" + (": over its CPU limit" if name == "SIGXCPU" else "")
 
 
-def _limits(wanted: spec.Limits | None) -> Limits:
+def _limits(wanted: policies.Limits | None) -> Limits:
     if wanted is None:
         return NO_LIMITS
     return Limits(

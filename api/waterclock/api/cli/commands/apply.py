@@ -15,7 +15,8 @@ from waterclock.api.errors import Refused
 from waterclock.core.domain.job.naming import id_of_name
 from waterclock.proto import methods
 from waterclock.proto.answers import Applied
-from waterclock.proto.queries import Apply, CancelJob, JobsQuery
+from waterclock.proto.commands import Apply, CancelJob
+from waterclock.proto.queries import JobsQuery
 
 LABEL = "applied"
 """Marks what a set of files declares, so that what is no longer declared can be found."""

@@ -18,7 +18,8 @@ from waterclock.api.cli.session import connected, with_job
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods
 from waterclock.proto.answers import Backfill
-from waterclock.proto.queries import BackfillRef, BackfillRequest, BackfillsQuery, JobRef
+from waterclock.proto.commands import BackfillRequest
+from waterclock.proto.queries import BackfillRef, BackfillsQuery, JobRef
 
 _PAUSE = 0.3
 

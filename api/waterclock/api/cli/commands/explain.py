@@ -16,7 +16,7 @@ from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.errors import NotFound
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import Audit, Fires, Why
-from waterclock.proto.commands import PreviewRequest
+from waterclock.proto.spec import PreviewRequest
 
 
 def next(

@@ -21,7 +21,7 @@ from waterclock.api.cli.session import (
     with_job,
     with_run,
 )
-from waterclock.proto import methods, queries
+from waterclock.proto import commands, methods, queries
 from waterclock.proto.answers import DeadLetter, Job, Run
 
 Note = Annotated[str, typer.Option(help="Why; kept with the change.", metavar="TEXT")]
@@ -89,7 +89,7 @@ def update(
 
     def edit(job_id: str) -> Job:
         patch = decoding.convert(
-            {**fields, "job_id": job_id, "if_match": if_version}, queries.JobPatch, text=False
+            {**fields, "job_id": job_id, "if_match": if_version}, commands.JobPatch, text=False
         )
         return wire.call(methods.JOBS_UPDATE, patch)
 
@@ -109,7 +109,7 @@ def pause(
             wire,
             job_id,
             lambda id: wire.call(
-                methods.JOBS_PAUSE, queries.PauseJob(job_id=id, note=note, if_match=if_version)
+                methods.JOBS_PAUSE, commands.PauseJob(job_id=id, note=note, if_match=if_version)
             ),
         )
     _changed(paused, "paused", json)
@@ -130,7 +130,7 @@ def resume(
             wire,
             job_id,
             lambda id: wire.call(
-                methods.JOBS_RESUME, queries.ResumeJob(job_id=id, missed=missed, if_match=if_version)
+                methods.JOBS_RESUME, commands.ResumeJob(job_id=id, missed=missed, if_match=if_version)
             ),
         )
     _changed(resumed, "resumed", json)
@@ -145,7 +145,7 @@ def cancel(
             wire,
             job_id,
             lambda id: wire.call(
-                methods.JOBS_CANCEL, queries.CancelJob(job_id=id, note=note, if_match=if_version)
+                methods.JOBS_CANCEL, commands.CancelJob(job_id=id, note=note, if_match=if_version)
             ),
         )
     _changed(cancelled, "cancelled", json)
@@ -163,7 +163,7 @@ def cancel_run(
         run = with_run(
             wire,
             run_id,
-            lambda id: wire.call(methods.RUNS_CANCEL, queries.CancelRun(run_id=id, note=note, now=now)),
+            lambda id: wire.call(methods.RUNS_CANCEL, commands.CancelRun(run_id=id, note=note, now=now)),
         )
     _asked(run, "asked to stop", json)
 
@@ -180,7 +180,7 @@ def run_now(
         accepted = with_job(
             wire,
             job_id,
-            lambda id: wire.call(methods.JOBS_RUN_NOW, queries.RunNow(job_id=id, idempotency_key=key)),
+            lambda id: wire.call(methods.JOBS_RUN_NOW, commands.RunNow(job_id=id, idempotency_key=key)),
         )
         if wait:
             return follow_run(wire, accepted.run_id, json=json)
@@ -192,7 +192,7 @@ def skip_next(job_id: JobId, note: Note = "", json: Json = False, data: Data = N
     """Leave out the next occurrence of a job's schedule."""
     with connected(data) as wire:
         fire = with_job(
-            wire, job_id, lambda id: wire.call(methods.JOBS_SKIP, queries.SkipNext(job_id=id, note=note))
+            wire, job_id, lambda id: wire.call(methods.JOBS_SKIP, commands.SkipNext(job_id=id, note=note))
         )
     print_json(fire) if json else print(f"{fire.time} will be left out")
 
@@ -205,7 +205,7 @@ def retry(
 ) -> int:
     """Try a run that ended badly again: same run, next attempt."""
     with connected(data) as wire:
-        run = with_run(wire, run_id, lambda id: wire.call(methods.RUNS_RETRY, queries.RetryRun(run_id=id)))
+        run = with_run(wire, run_id, lambda id: wire.call(methods.RUNS_RETRY, commands.RetryRun(run_id=id)))
         if wait:
             return follow_run(wire, run.run_id, json=json)
     _asked(run, "will be tried again", json)
@@ -255,7 +255,7 @@ def redrive(
         chosen = tuple(run_id_of(wire, run_id) for run_id in run_ids or ())
         job_id = job_id and job_id_of(wire, job_id)
         while True:
-            request = queries.Redrive(run_ids=chosen, job_id=job_id, q=q, all=every)
+            request = commands.Redrive(run_ids=chosen, job_id=job_id, q=q, all=every)
             redriven = wire.call(methods.DEAD_LETTERS_REDRIVE, request)
             done += redriven.run_ids
             if not redriven.more or not redriven.run_ids:

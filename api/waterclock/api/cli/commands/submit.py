@@ -13,7 +13,7 @@ from waterclock.api.cli.output import ago, note, print_json, stamp
 from waterclock.api.cli.session import connected, with_artifact, with_dependencies
 from waterclock.proto import methods
 from waterclock.proto.answers import JobAccepted
-from waterclock.proto.commands import JobRequest
+from waterclock.proto.spec import JobRequest
 
 
 def submit(

@@ -14,7 +14,8 @@ from waterclock.api.cli.output import print_json, table
 from waterclock.api.cli.session import connected
 from waterclock.proto import methods
 from waterclock.proto.answers import Namespace, Token
-from waterclock.proto.queries import Nothing, QuotaRequest, TokenRef, TokenRequest
+from waterclock.proto.commands import QuotaRequest, TokenRef, TokenRequest
+from waterclock.proto.queries import Nothing
 
 token = typer.Typer(name="token", help="Who may use the service.", no_args_is_help=True, add_completion=False)
 namespace = typer.Typer(

@@ -18,7 +18,7 @@ from waterclock.api.cli.options import Data, Json, Limit, Watch
 from waterclock.api.cli.output import note, print_json, table
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.client.blocking_wire import BlockingWire
-from waterclock.proto import methods, queries
+from waterclock.proto import commands, methods, queries
 from waterclock.proto.answers import Page, Workflow, WorkflowRun
 from waterclock.proto.verdicts import TERMINAL
 
@@ -109,7 +109,7 @@ def run(
             workflow_id,
             lambda id: wire.call(
                 methods.WORKFLOWS_RUN_NOW,
-                queries.RunWorkflow(workflow_id=id, parameters=parameters, idempotency_key=key),
+                commands.RunWorkflow(workflow_id=id, parameters=parameters, idempotency_key=key),
             ),
         )
         if wait:
@@ -171,7 +171,7 @@ def rerun(
             wire,
             wave,
             lambda id: wire.call(
-                methods.WORKFLOW_RUNS_RERUN, queries.Rerun(workflow_run_id=id, nodes=tuple(node or ()))
+                methods.WORKFLOW_RUNS_RERUN, commands.Rerun(workflow_run_id=id, nodes=tuple(node or ()))
             ),
         )
         if wait:

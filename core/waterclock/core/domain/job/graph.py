@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from waterclock.core.domain.job.validate import Problems
-from waterclock.proto.spec import Node, TriggerRule
+from waterclock.proto.policies import TriggerRule
+from waterclock.proto.spec import Node
 
 _NEEDS_UPSTREAM: frozenset[TriggerRule] = frozenset(
     (

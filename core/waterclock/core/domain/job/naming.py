@@ -4,10 +4,10 @@ import re
 import unicodedata
 from urllib.parse import urlsplit
 
-from waterclock.core.domain.job.request_fields import said
+from waterclock.core.domain.job.request_fields import value_of
 from waterclock.core.domain.job.validate import Problems
-from waterclock.proto.commands import JobRequest
 from waterclock.proto.names import is_user_id
+from waterclock.proto.spec import JobRequest
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -18,7 +18,7 @@ _STAND_INS = ("job_type", "handler", "job_id", "workflow_id", "command", "http",
 
 def name_of(request: JobRequest, problems: Problems) -> str:
     """What it is called; without a name, what it runs is called."""
-    name = said(request.name)
+    name = value_of(request.name)
     if name is None:
         name = _substitute(request)
         if name is None and not any(problems.has(field) for field in ("name", *_STAND_INS)):
@@ -54,7 +54,7 @@ def _substitute(request: JobRequest) -> str | None:
     for chosen in (request.job_type, request.handler, request.job_id, request.workflow_id):
         if isinstance(chosen, str):
             return chosen
-    command, http, artifact = said(request.command), said(request.http), said(request.artifact)
+    command, http, artifact = value_of(request.command), value_of(request.http), value_of(request.artifact)
     if command is not None:
         words = command.split() if isinstance(command, str) else command
         return _CONTROL.sub(" ", words[0].rsplit("/", 1)[-1]).strip() or None if words else None
@@ -63,4 +63,4 @@ def _substitute(request: JobRequest) -> str | None:
             return urlsplit(http.url).hostname or "http"
         except ValueError:
             return "http"
-    return said(request.entry) or artifact
+    return value_of(request.entry) or artifact

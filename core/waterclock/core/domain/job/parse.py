@@ -12,19 +12,18 @@ from waterclock.core.domain.job.policies import (
     concurrency_limit_of,
     max_retries_of,
     rate_of,
-    retry_of,
     timeout_of,
 )
-from waterclock.core.domain.job.request_fields import fields_said, fill, said, said_or
+from waterclock.core.domain.job.request_fields import given_fields, plain_fields, value_of, value_or
 from waterclock.core.domain.job.request_reader import Body, read_leniently, read_preview, read_request
 from waterclock.core.domain.job.task import fan_out_of, task_of
 from waterclock.core.domain.job.timing import check_future, schedule_of
 from waterclock.core.domain.job.validate import DEFAULT_LIMITS, DefinitionLimits, InvalidDefinition, Problems
 from waterclock.core.domain.job.workflow_nodes import workflow_of
-from waterclock.proto.commands import JOB_PATTERN, JobRequest, PreviewRequest
 from waterclock.proto.names import is_user_id
+from waterclock.proto.policies import JOB_PATTERN
 from waterclock.proto.problem import FieldError
-from waterclock.proto.spec import JobSpec, Limits, Retention, Schedule
+from waterclock.proto.spec import JobRequest, JobSpec, PreviewRequest, Schedule
 
 __all__ = [
     "DefinitionLimits",
@@ -71,7 +70,7 @@ def amend(spec: JobSpec, patch: JobRequest, now: int, limits: DefinitionLimits =
     caller's to compare: they name the job and the request, and are no part of an edit.
     """
     problems = Problems()
-    fields = overlay(fields_of(spec), fields_said(patch))
+    fields = overlay(fields_of(spec), given_fields(patch))
     edited = _build(read_leniently(fields, problems, limits), now, limits, problems)
     if edited.schedule != spec.schedule:
         check_future(edited.schedule, edited.name, now, problems)
@@ -84,7 +83,7 @@ def amend(spec: JobSpec, patch: JobRequest, now: int, limits: DefinitionLimits =
 def define_schedule(request: PreviewRequest, now: int) -> Schedule:
     """Just the schedule, for a preview."""
     problems = Problems()
-    schedule = schedule_of(request, said(request.name) or "", now, "IMMEDIATE", problems)
+    schedule = schedule_of(request, value_of(request.name) or "", now, "IMMEDIATE", problems)
     problems.refuse()
     return schedule
 
@@ -93,69 +92,49 @@ def _written(request: JobRequest) -> Body:
     try:
         return msgspec.json.encode(request)
     except (TypeError, ValueError, RecursionError):
-        return fields_said(request)
+        return given_fields(request)
 
 
 def _build(request: JobRequest, now: int, limits: DefinitionLimits, problems: Problems) -> JobSpec:
     name = name_of(request, problems)
-    is_workflow = said(request.nodes) is not None
-    dependencies = tuple(dict.fromkeys(said_or(request.dependencies, [])))
+    is_workflow = value_of(request.nodes) is not None
+    dependencies = tuple(dict.fromkeys(value_or(request.dependencies, [])))
     _check_names(request, dependencies, problems)
-    _check_weight("payload", said(request.payload), limits, problems)
-    _check_weight("metadata", said(request.metadata), limits, problems)
-    expansion, retention, most = said(request.fan_out), said(request.retention), said(request.limits)
+    _check_weight("payload", value_of(request.payload), limits, problems)
+    _check_weight("metadata", value_of(request.metadata), limits, problems)
+    expansion = value_of(request.fan_out)
     return JobSpec(
         name=name,
         task=workflow_of(request, problems) if is_workflow else task_of(request, name, problems),
         schedule=schedule_of(
             request, name, now, "DEPENDENT" if is_workflow or dependencies else "IMMEDIATE", problems
         ),
-        namespace=said_or(request.namespace, "default"),
-        payload=said(request.payload),
-        labels=said_or(request.labels, {}),
-        metadata=said_or(request.metadata, {}),
         dependencies=dependencies,
-        dependency_rule=said_or(request.dependency_rule, "since_last_run"),
-        priority=said_or(request.priority, 0),
-        tier=said_or(request.tier, "light"),
-        queue=said_or(request.queue, "default"),
-        slots=said_or(request.slots, 1),
-        concurrency_key=said(request.concurrency_key),
         concurrency_limit=concurrency_limit_of(request, problems),
-        rate_key=said(request.rate_key),
         rate_per_second=rate_of(request, problems),
-        overlap=said_or(request.overlap, "skip"),
         catch_up=catch_up_of(request),
-        start_deadline_seconds=said(request.start_deadline_seconds),
-        pause_on_failure=said(request.pause_on_failure),
         max_retries=max_retries_of(request, problems),
-        retry=retry_of(request),
         timeout_seconds=timeout_of(request, problems),
-        delivery=said_or(request.delivery, "at_least_once"),
-        critical=said_or(request.critical, False),
-        retention=None if retention is None else fill(Retention, retention),
-        limits=None if most is None else fill(Limits, most),
-        secrets=tuple(said_or(request.secrets, [])),
         fan_out=None if expansion is None else fan_out_of(expansion, None, problems.under("fan_out")),
-        idempotency_key=said(request.idempotency_key),
+        **plain_fields(request),
     )
 
 
 def _check_names(request: JobRequest, dependencies: tuple[str, ...], problems: Problems) -> None:
     """What may end up in a subject, a key or a header."""
     for field in _IDS:
-        text = said(getattr(request, field))
+        text = value_of(getattr(request, field))
         if text is not None and not is_user_id(text):
             problems.add(
                 field, "must be letters, digits, _ or -, beginning with a letter or digit, and at most 64"
             )
     for field in _LINES:
-        check_line(field, said(getattr(request, field)), problems)
-    for key, value in said_or(request.labels, {}).items():
+        check_line(field, value_of(getattr(request, field)), problems)
+    for key, value in value_or(request.labels, {}).items():
         if not is_user_id(key):
             problems.add("labels", f"{key!r}: a key must be letters, digits, _ or -, and at most 64")
         check_line(f"labels.{key}", value, problems)
-    job_id, workflow_id = said(request.job_id), said(request.workflow_id)
+    job_id, workflow_id = value_of(request.job_id), value_of(request.workflow_id)
     if job_id is not None and workflow_id is not None and job_id != workflow_id:
         problems.add("workflow_id", "says something else than job_id")
     own_id = job_id or workflow_id

@@ -21,9 +21,10 @@ from waterclock.core.domain.job.validate import (
     Problems,
     check_value,
 )
-from waterclock.proto.commands import DIGEST_PATTERN, ENV_PATTERN, JOB_PATTERN, JobRequest, PreviewRequest
 from waterclock.proto.names import ID_PATTERN
+from waterclock.proto.policies import DIGEST_PATTERN, ENV_PATTERN, JOB_PATTERN
 from waterclock.proto.problem import FieldError
+from waterclock.proto.spec import JobRequest, PreviewRequest
 
 _AT = re.compile(r" - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`$")
 _FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>.*)`")

@@ -12,19 +12,23 @@ from urllib.parse import urlsplit
 from msgspec import UnsetType
 
 from waterclock.core.domain.job.naming import snake_case
-from waterclock.core.domain.job.request_fields import said, said_or
+from waterclock.core.domain.job.request_fields import value_of, value_or
 from waterclock.core.domain.job.validate import Problems
 from waterclock.core.domain.workflow.template import without_templates
-from waterclock.proto.commands import (
-    DIGEST_PATTERN,
-    ENV_PATTERN,
-    FanOutRequest,
-    HttpRequest,
-    JobRequest,
-    NodeRequest,
-)
 from waterclock.proto.names import is_user_id
-from waterclock.proto.spec import Argv, Artifact, FanOut, Handler, Http, Shell
+from waterclock.proto.policies import DIGEST_PATTERN, ENV_PATTERN
+from waterclock.proto.spec import (
+    Argv,
+    Artifact,
+    FanOut,
+    FanOutRequest,
+    Handler,
+    Http,
+    HttpRequest,
+    Shell,
+    SingleTask,
+    WorkRequest,
+)
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_A_URL = re.compile(r"[\x00-\x20\x7f]")
@@ -32,11 +36,11 @@ _NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def http_of(request: HttpRequest, problems: Problems) -> Http:
-    method = said_or(request.method, "GET").upper()
+    method = value_or(request.method, "GET").upper()
     if not _TOKEN.fullmatch(method):
         problems.add("method", f"{method!r} is not an HTTP method")
     _check_url(request.url, problems)
-    headers = said_or(request.headers, {})
+    headers = value_or(request.headers, {})
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name):
             problems.add("headers", f"{name!r} is not the name of a header")
@@ -47,7 +51,7 @@ def http_of(request: HttpRequest, problems: Problems) -> Http:
         url=request.url,
         method=method,
         headers=headers,
-        body=said(request.body),
+        body=value_of(request.body),
         ok=(ok,) if isinstance(ok, int) else tuple(ok),
     )
 
@@ -86,7 +90,9 @@ def fan_out_of(request: FanOutRequest, upstream: tuple[str, ...] | None, problem
         if share is None or float(share["percent"]) > 100:
             problems.add("tolerated_failures", f"{tolerated!r} is neither a count nor a share such as 5%")
     return FanOut(
-        over=request.over, max_concurrency=said_or(request.max_concurrency, 100), tolerated_failures=tolerated
+        over=request.over,
+        max_concurrency=value_or(request.max_concurrency, 100),
+        tolerated_failures=tolerated,
     )
 
 
@@ -118,16 +124,14 @@ WHAT = ("command", "artifact", "http", "job_type", "handler")
 ALONGSIDE = {"args": ("artifact",), "entry": ("artifact",), "env": ("command", "artifact")}
 """Fields that only mean something beside certain others."""
 
-SingleTask = Shell | Argv | Artifact | Http | Handler
-
 _LONGEST_ARGUMENT = 131_071
 """Linux takes no longer argument or environment value (MAX_ARG_STRLEN), and a shell command is one argument."""
 _ENV = re.compile(ENV_PATTERN)
 
 
-def task_of(request: JobRequest | NodeRequest, name: str, problems: Problems) -> SingleTask:
+def task_of(request: WorkRequest, name: str, problems: Problems) -> SingleTask:
     """What is said to run; without that, the handler that goes by the name."""
-    given = [field for field in WHAT if said(getattr(request, field)) is not None]
+    given = [field for field in WHAT if value_of(getattr(request, field)) is not None]
     if given == ["job_type", "handler"] and request.job_type == request.handler:
         given = ["handler"]
     for other in given[1:]:
@@ -139,19 +143,19 @@ def task_of(request: JobRequest | NodeRequest, name: str, problems: Problems) ->
         case ["artifact", *_]:
             return _artifact(request, problems)
         case ["http", *_]:
-            http = said(request.http)
+            http = value_of(request.http)
             assert http is not None
             return http_of(http, problems.under("http"))
         case [field, *_]:
-            handler = said_or(request.job_type, "") or said_or(request.handler, "")
+            handler = value_or(request.job_type, "") or value_or(request.handler, "")
             _check_id(field, handler, problems)
             return Handler(handler=handler)
         case _:
             return Handler(handler=_handler_by_name(name, problems))
 
 
-def _command(request: JobRequest | NodeRequest, problems: Problems) -> Shell | Argv:
-    command, env = said_or(request.command, ""), _env(request, problems)
+def _command(request: WorkRequest, problems: Problems) -> Shell | Argv:
+    command, env = value_or(request.command, ""), _env(request, problems)
     if isinstance(command, str):
         if not command.strip():
             problems.add("command", "is empty")
@@ -164,20 +168,20 @@ def _command(request: JobRequest | NodeRequest, problems: Problems) -> Shell | A
     return Argv(command=tuple(command), env=env)
 
 
-def _artifact(request: JobRequest | NodeRequest, problems: Problems) -> Artifact:
-    digest, arguments = said_or(request.artifact, ""), said_or(request.args, [])
+def _artifact(request: WorkRequest, problems: Problems) -> Artifact:
+    digest, arguments = value_or(request.artifact, ""), value_or(request.args, [])
     if not _DIGEST.fullmatch(digest):
         problems.add("artifact", "must be sha256: followed by 64 hexadecimal digits")
     for argument in arguments:
         _check_argument("args", argument, problems)
-    entry = said(request.entry)
+    entry = value_of(request.entry)
     if entry is not None and (entry.startswith("/") or ".." in entry.split("/")):
         problems.add("entry", "must be a path inside the archive")
     return Artifact(artifact=digest, args=tuple(arguments), entry=entry, env=_env(request, problems))
 
 
-def _env(request: JobRequest | NodeRequest, problems: Problems) -> dict[str, str]:
-    env = said_or(request.env, {})
+def _env(request: WorkRequest, problems: Problems) -> dict[str, str]:
+    env = value_or(request.env, {})
     for key, value in env.items():
         if not _ENV.fullmatch(key):
             problems.add("env", f"{key!r} is not the name of an environment variable")
@@ -195,10 +199,10 @@ def _handler_by_name(name: str, problems: Problems) -> str:
     return handler
 
 
-def _check_alongside(request: JobRequest | NodeRequest, given: list[str], problems: Problems) -> None:
+def _check_alongside(request: WorkRequest, given: list[str], problems: Problems) -> None:
     for field, owners in ALONGSIDE.items():
         wrong = any(problems.has(owner) for owner in owners)
-        if said(getattr(request, field)) and not wrong and not set(given) & set(owners):
+        if value_of(getattr(request, field)) and not wrong and not set(given) & set(owners):
             problems.add(field, f"only goes with {' or '.join(owners)}")
 
 

@@ -8,15 +8,15 @@ import msgspec
 from msgspec import UNSET
 
 from waterclock.core.domain.instants import SECOND, datetime_of
-from waterclock.core.domain.job import durations, request_fields
-from waterclock.core.domain.job.request_fields import said, said_or
+from waterclock.core.domain.job import durations
+from waterclock.core.domain.job.request_fields import value_of, value_or
 from waterclock.core.domain.job.validate import Problems
 from waterclock.core.domain.schedule import exclusions, expression
 from waterclock.core.domain.schedule.errors import InvalidSchedule
 from waterclock.core.domain.schedule.fires import SHORTEST_INTERVAL, compile
 from waterclock.core.domain.schedule.zone import zone
-from waterclock.proto.commands import ScheduleFields, Time
-from waterclock.proto.spec import Schedule, ScheduleType
+from waterclock.proto.policies import ScheduleType, Time
+from waterclock.proto.spec import Handler, JobRequest, JobSpec, PreviewRequest, Schedule
 
 WHEN = ("schedule", "schedule_time", "delay", "cron_expression", "cron", "every", "interval_seconds")
 """The fields of which one says when; an edit that says one of them replaces what was said before."""
@@ -30,9 +30,9 @@ _NEEDS: dict[ScheduleType, str] = {
     "INTERVAL": "interval_seconds or every",
     "DEPENDENT": "dependencies",
 }
-_FIELDS = tuple(field for field in ScheduleFields.__struct_fields__ if field != "name")
+_FIELDS = tuple(sorted({*WHEN, *Schedule.__struct_fields__}))
 _UNSAID: dict[ScheduleType, Schedule] = {
-    "IMMEDIATE": request_fields.SCHEDULE,
+    "IMMEDIATE": JobSpec(name="", task=Handler(handler="")).schedule,
     "DEPENDENT": Schedule(schedule_type="DEPENDENT"),
 }
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
@@ -49,27 +49,27 @@ class _When(msgspec.Struct, frozen=True):
 
 
 def schedule_of(
-    request: ScheduleFields, name: str, now: int, unsaid: ScheduleType, problems: Problems
+    request: JobRequest | PreviewRequest, name: str, now: int, unsaid: ScheduleType, problems: Problems
 ) -> Schedule:
     """The schedule a request describes; of the type `unsaid` if it does not say when."""
     if all(getattr(request, field) is UNSET for field in _FIELDS):
         return _UNSAID[unsaid]
     before = len(problems)
     when = _when(request, now, unsaid, problems)
-    _check_type(said(request.schedule_type), when, problems)
+    _check_type(value_of(request.schedule_type), when, problems)
     schedule = Schedule(
         schedule_type=when.schedule_type,
         schedule_time=_moment(when.field, when.time, problems),
         cron_expression=when.crons,
         interval_seconds=when.seconds,
-        timezone=said_or(request.timezone, "UTC"),
-        start_at=_moment("start_at", said(request.start_at), problems),
-        end_at=_moment("end_at", said(request.end_at), problems),
-        jitter_seconds=said_or(request.jitter_seconds, 0),
-        max_fires=said(request.max_fires),
-        dst_gap=said_or(request.dst_gap, "next_valid"),
-        dst_overlap=said_or(request.dst_overlap, "first"),
-        exclude=tuple(said_or(request.exclude, [])),
+        timezone=value_or(request.timezone, "UTC"),
+        start_at=_moment("start_at", value_of(request.start_at), problems),
+        end_at=_moment("end_at", value_of(request.end_at), problems),
+        jitter_seconds=value_or(request.jitter_seconds, 0),
+        max_fires=value_of(request.max_fires),
+        dst_gap=value_or(request.dst_gap, "next_valid"),
+        dst_overlap=value_or(request.dst_overlap, "first"),
+        exclude=tuple(value_or(request.exclude, [])),
     )
     _check_parts(schedule, when.field, name, problems)
     if len(problems) == before:
@@ -90,8 +90,8 @@ def check_future(schedule: Schedule, name: str, now: int, problems: Problems) ->
         problems.add("end_at" if schedule.end_at else "schedule", f"can never fire: it {reason}")
 
 
-def _when(request: ScheduleFields, now: int, unsaid: ScheduleType, problems: Problems) -> _When:
-    given = {field: value for field in WHEN if (value := said(getattr(request, field))) is not None}
+def _when(request: JobRequest | PreviewRequest, now: int, unsaid: ScheduleType, problems: Problems) -> _When:
+    given = {field: value for field in WHEN if (value := value_of(getattr(request, field))) is not None}
     if not given:
         return _When("schedule_type", "IMMEDIATE" if request.schedule_type == "IMMEDIATE" else unsaid)
     first, *others = given

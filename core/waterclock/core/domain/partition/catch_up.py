@@ -9,7 +9,7 @@ from msgspec import Struct
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.schedule.fires import Fires
 from waterclock.proto.events import Instant
-from waterclock.proto.spec import CatchUp
+from waterclock.proto.policies import CatchUp
 
 GRACE = 10_000_000
 _PUNCTUAL = 1_000_000

@@ -10,7 +10,7 @@ from typing import assert_never
 from msgspec import Struct
 
 from waterclock.core.domain.partition.state import Run
-from waterclock.proto.spec import Overlap
+from waterclock.proto.policies import Overlap
 from waterclock.proto.verdicts import OverlapVerdict
 
 QUEUE_LIMIT = 1000

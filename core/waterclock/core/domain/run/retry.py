@@ -3,7 +3,7 @@
 from waterclock.core.domain.ids import fraction
 from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import Instant
-from waterclock.proto.spec import Retry
+from waterclock.proto.policies import Retry
 
 CRASH_LIMIT = 5
 """A run whose executor died or lost its lease this often is a dead letter."""

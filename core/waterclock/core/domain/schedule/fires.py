@@ -14,6 +14,7 @@ from waterclock.core.domain.schedule.exclusions import Exclusions
 from waterclock.core.domain.schedule.fire import Fire
 from waterclock.core.domain.schedule.zone import FIRST, LAST, Zone, zone
 from waterclock.core.domain.schedule.zoned_cron import ZonedCron
+from waterclock.proto.events import Instant
 from waterclock.proto.spec import Schedule
 
 
@@ -149,6 +150,19 @@ def compile(schedule: Schedule, name: str) -> Fires:
     """
     hashed = any("h" in text.lower() for text in schedule.cron_expression)
     return _compile(schedule, name if hashed else "")
+
+
+def counts_from(schedule: Schedule, accepted: Instant) -> Instant:
+    """The fires after this instant count for a definition that was accepted then: a one-shot whose time had passed
+    already still fires."""
+    time = schedule.schedule_time
+    return accepted if time is None else min(accepted, instant_of(time) - 1)
+
+
+def next_fire(schedule: Schedule, name: str, after: Instant) -> Instant | None:
+    """The first fire strictly after an instant; None if there is none, or if no clock decides it."""
+    fire = compile(schedule, name).after(after)
+    return None if fire is None else fire.scheduled
 
 
 def jittered(schedule: Schedule, run_id: str, scheduled: int, next_scheduled: int | None) -> int:

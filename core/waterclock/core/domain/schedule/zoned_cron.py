@@ -10,7 +10,7 @@ from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.schedule.cron import Cron
 from waterclock.core.domain.schedule.fire import Fire, Note
 from waterclock.core.domain.schedule.zone import FIRST, LAST, TURN, Period, Zone
-from waterclock.proto.spec import DstGap, DstOverlap
+from waterclock.proto.policies import DstGap, DstOverlap
 
 _HORIZON = 42 * 31_557_600
 """A cron may match days for ever and still only ever fall into gaps; the search gives up after this."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from waterclock.proto.spec import TriggerRule
+from waterclock.proto.policies import TriggerRule
 
 Outcome = Literal["success", "failed", "skipped", "blocked"]
 Verdict = Literal["run", "skip", "block"]
