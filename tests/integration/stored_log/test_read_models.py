@@ -1,0 +1,52 @@
+"""The projector makes of an earlier version's log the same read models that version had made."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from projector_rig.service import caught_up, running_projector
+from stored_log.stored_log import PARTITIONS, VERSIONS, load, load_rows, restore
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_the_same_rows(version: str, nats_url: str, database_url: str) -> None:
+    await restore(nats_url, load(version, "stopped"))
+    async with running_projector(nats_url, database_url, partitions=PARTITIONS):
+        await caught_up(nats_url, database_url)
+    expected = load_rows(version)
+    connection = await asyncpg.connect(database_url)
+    try:
+        for table, rows in expected.items():
+            found = await connection.fetch(f"SELECT to_jsonb(t)::text AS row FROM waterclock.{table} t")
+            assert list(_differences(rows, [json.loads(row["row"]) for row in found])) == [], table
+    finally:
+        await connection.close()
+    assert len(expected["job_runs"]) > 100
+
+
+def _differences(expected: list[dict[str, Any]], found: list[dict[str, Any]]) -> Iterator[str]:
+    """What differs, column by column: a row of this size is no use in an error."""
+    before, now = ({_key(row): row for row in rows} for rows in (expected, found))
+    for key in before.keys() ^ now.keys():
+        yield f"{key} only {'before' if key in before else 'now'}"
+    for key in before.keys() & now.keys():
+        for column in before[key].keys() | now[key].keys():
+            if before[key].get(column) != now[key].get(column):
+                yield f"{key}.{column}: {before[key].get(column)!r} became {now[key].get(column)!r}"
+
+
+def _key(row: dict[str, Any]) -> str:
+    names = (
+        "job_id",
+        "run_id",
+        "workflow_id",
+        "workflow_run_id",
+        "node",
+        "id",
+        "attempt_number",
+        "queued_time",
+    )
+    return "/".join(str(row[name]) for name in names if name in row)
