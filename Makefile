@@ -33,7 +33,7 @@ ifdef ARGS
 else
 	@mkdir -p .cache; nice $(BIN)/python -m pytest -o cache_dir=.cache/pure-tests $(PURE) >.cache/pure-tests.log 2>&1 & pure=$$!; \
 	$(BIN)/python -m pytest $(PURE:%=--ignore=%); served=$$?; \
-	wait $$pure; thought=$$?; echo $$thought >.cache/pure-tests.exit; cat .cache/pure-tests.log; exit $$((served || thought))
+	wait $$pure; computed=$$?; cat .cache/pure-tests.log; exit $$((served || computed))
 endif
 
 .PHONY: check

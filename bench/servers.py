@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.runtime.embedded.nats import EmbeddedNats, nats_server_binary
-from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 from waterclock.core.runtime.embedded.server import start_blocking
+from waterclock.core.runtime.ports import LOOPBACK, reserved_port
 from waterclock.core.runtime.processes.process import Process, spawn, stop_blocking
 
 _WITHIN = 30.0
@@ -29,20 +29,20 @@ class Server(Struct, frozen=True, kw_only=True):
 def nats(directory: Path, *, sync: str | None = "always") -> Iterator[Server]:
     """As `waterclock up` embeds it, but with a `sync_interval` of choice; None is the server's own default."""
     directory.mkdir(parents=True, exist_ok=True)
-    port = free_port()
-    jetstream = {"store_dir": str(directory), "limits": {"default_max_consumers": 10_000}}
-    config = {
-        "listen": f"{LOOPBACK}:{port}",
-        "max_payload": 8 * 1024 * 1024,
-        "max_pending": 256 * 1024 * 1024,
-        "jetstream": jetstream | ({} if sync is None else {"sync_interval": sync}),
-    }
-    file = directory / "nats.conf"
-    file.write_text(json.dumps(config))
-    process = spawn([nats_server_binary(), "--config", str(file)], log=directory / "nats.log")
-    with _stopped(process):
-        _until(lambda: _listens(port), process, "nats-server")
-        yield Server(url=f"nats://{LOOPBACK}:{port}", pid=process.pid)
+    with reserved_port() as port:
+        jetstream = {"store_dir": str(directory), "limits": {"default_max_consumers": 10_000}}
+        config = {
+            "listen": f"{LOOPBACK}:{port}",
+            "max_payload": 8 * 1024 * 1024,
+            "max_pending": 256 * 1024 * 1024,
+            "jetstream": jetstream | ({} if sync is None else {"sync_interval": sync}),
+        }
+        file = directory / "nats.conf"
+        file.write_text(json.dumps(config))
+        process = spawn([nats_server_binary(), "--config", str(file)], log=directory / "nats.log")
+        with _stopped(process):
+            _until(lambda: _listens(port), process, "nats-server")
+            yield Server(url=f"nats://{LOOPBACK}:{port}", pid=process.pid)
 
 
 @contextmanager
@@ -75,20 +75,20 @@ def postgres(directory: Path) -> Iterator[Server]:
 def redis(directory: Path) -> Iterator[Server]:
     """Debian's, with the append-only file synced every second: what a production user of a queue has."""
     directory.mkdir(parents=True, exist_ok=True)
-    port = free_port()
-    settings = {
-        "bind": LOOPBACK,
-        "port": str(port),
-        "dir": str(directory),
-        "appendonly": "yes",
-        "appendfsync": "everysec",
-        "save": "",
-    }
-    options = [word for key, value in settings.items() for word in (f"--{key}", value)]
-    process = spawn(["redis-server", *options], log=directory / "redis.log")
-    with _stopped(process):
-        _until(lambda: _listens(port), process, "redis-server")
-        yield Server(url=f"redis://{LOOPBACK}:{port}/0", pid=process.pid)
+    with reserved_port() as port:
+        settings = {
+            "bind": LOOPBACK,
+            "port": str(port),
+            "dir": str(directory),
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+            "save": "",
+        }
+        options = [word for key, value in settings.items() for word in (f"--{key}", value)]
+        process = spawn(["redis-server", *options], log=directory / "redis.log")
+        with _stopped(process):
+            _until(lambda: _listens(port), process, "redis-server")
+            yield Server(url=f"redis://{LOOPBACK}:{port}/0", pid=process.pid)
 
 
 @contextmanager

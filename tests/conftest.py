@@ -10,7 +10,7 @@ from servers.backend import own_nats, own_postgres, shared_nats, shared_postgres
 from servers.isolation import delete_streams, fresh_database
 from servers.leftovers import kill, leftovers, mark_session
 from servers.server import Server
-from waterclock.core.runtime.embedded.ports import LOOPBACK
+from waterclock.core.runtime.ports import LOOPBACK
 
 
 def pytest_configure() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from acceptance.program import Program, program, until
+from waterclock.core.runtime.ports import reserved_port
 
 ROOT = Path(__file__).parents[2]
 GRAFANA = ROOT / "deploy" / "grafana"
@@ -211,23 +211,22 @@ def prometheus(where: Path, lived: Program) -> Iterator[httpx.Client]:
     }
     (where / "prometheus.yml").write_text(json.dumps(config))
     log = where / "log"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [
-        "prometheus",
-        f"--config.file={where}/prometheus.yml",
-        f"--storage.tsdb.path={where}/data",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with log.open("w") as output:
-        process = subprocess.Popen(command, stderr=output, stdout=output)
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
-            until(lambda: http.get("/-/ready").status_code == 200, "Prometheus to listen")
-            yield http
-    finally:
-        process.terminate()
-        process.wait(20)
+    with reserved_port() as port:
+        command = [
+            "prometheus",
+            f"--config.file={where}/prometheus.yml",
+            f"--storage.tsdb.path={where}/data",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ]
+        with log.open("w") as output:
+            process = subprocess.Popen(command, stderr=output, stdout=output)
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
+                until(lambda: http.get("/-/ready").status_code == 200, "Prometheus to listen")
+                yield http
+        finally:
+            process.terminate()
+            process.wait(20)
 
 
 # --- why and audit -------------------------------------------------------------------------------------------

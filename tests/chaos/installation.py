@@ -21,9 +21,9 @@ from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.data_directory import inbox_of
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
-from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 from waterclock.core.runtime.embedded.server import EmbeddedServer, ServerProgram
+from waterclock.core.runtime.ports import LOOPBACK, Port
 from waterclock.core.runtime.processes.program import Component
 from waterclock.core.runtime.processes.program import Program as Kept
 from waterclock.core.runtime.processes.supervisor import Child
@@ -45,7 +45,8 @@ class Installation:
     ) -> None:
         self.directory = directory
         self.counts = counts
-        self.url = f"http://{LOOPBACK}:{free_port()}"
+        self._port = Port()
+        self.url = f"http://{LOOPBACK}:{self._port.secure()}"
         self.children: dict[str, Child] = {}
         self.proxies: dict[str, list[Proxy]] = {}
         """By component process, those to NATS; `<name>/postgres`, the one to Postgres; `<node>/routes`."""

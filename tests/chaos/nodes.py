@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chaos.proxy import Proxy
 from waterclock.core.runtime.embedded.nats import nats_server_binary
-from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port
+from waterclock.core.runtime.ports import LOOPBACK, Port
 from waterclock.core.runtime.processes.process import Process, spawn
 
 _PASSWORD = "a-password-for-the-fault-suite"
@@ -24,9 +24,8 @@ class ClusterNode:
 
     def __init__(self, number: int, directory: Path) -> None:
         self.name = f"nats-{number}"
-        self.port = free_port()
-        self.monitor_port = free_port()
-        self.route_port = free_port()
+        self._ports = [Port(), Port(), Port()]
+        self.port, self.monitor_port, self.route_port = (port.secure() for port in self._ports)
         self.routes: dict[str, Proxy] = {}
         """The way to each other node."""
         self._directory = directory / self.name
@@ -70,6 +69,9 @@ class ClusterNode:
                 connection.close()
         except (OSError, http.client.HTTPException):
             return False
+
+    def lost_port(self) -> bool:
+        return False  # the ports are held: the others know their numbers
 
     def failing(self) -> str | None:
         return None

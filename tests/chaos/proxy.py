@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from waterclock.core.runtime.embedded.ports import LOOPBACK
+from waterclock.core.runtime.ports import LOOPBACK
 
 _CHUNK = 256 * 1024
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from chaos.history import Effect, Held, History
-from waterclock.core.runtime.embedded.ports import LOOPBACK
+from waterclock.core.runtime.ports import LOOPBACK
 
 
 class CheckingStore:

@@ -7,6 +7,7 @@ import secrets
 import signal
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -30,15 +31,17 @@ from waterclock.core.runtime.data_directory import (
     write_private,
 )
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
-from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port, is_free
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 from waterclock.core.runtime.embedded.server import EmbeddedServer, ServerProgram
 from waterclock.core.runtime.lifecycle import WRONG_USAGE, StopSignal
+from waterclock.core.runtime.ports import LOOPBACK, Port, is_free
 from waterclock.core.runtime.processes.program import Component, ProgramFailed
 from waterclock.core.runtime.processes.supervisor import ChildFailed, Supervisor
-from waterclock.core.runtime.settings import Settings, SettingsError, as_environment
+from waterclock.core.runtime.settings import Settings, SettingsError, as_environment, environment_variable
 
-PROCESSES = ("nats", "postgres", "scheduler", "executor", "projector", "api")
+_COMPONENTS = ("scheduler", "executor", "projector", "api")
+_USERS_OF_THE_DATABASE = ("projector", "api")
+PROCESSES = ("nats", "postgres", *_COMPONENTS)
 
 _KILL_MARGIN = 5.0
 """A component cancels itself when its grace is over; one that cannot even do that is killed this much later."""
@@ -52,7 +55,7 @@ async def up(settings: Settings, *, demo: bool) -> int:
     try:
         data = _directory(settings.data)
         with locked(data) as lock:
-            return await _Household(settings, data, lock).run(demo=demo)
+            return await _Installation(settings, data, lock).run(demo=demo)
     except (DataInUse, SettingsError) as error:
         print(f"waterclock up: {error}", file=sys.stderr)
         return WRONG_USAGE
@@ -73,25 +76,34 @@ def _directory(data: Path) -> Path:
         raise SettingsError("data", "a directory to write to", data, error.strerror or str(error)) from error
 
 
-class _Household:
+class _Installation:
     """What one `up` runs: embedded servers unless URLs were given, then the services, with the api in front."""
 
     def __init__(self, settings: Settings, data: Path, lock: int) -> None:
-        port = settings.port or free_port()
-        if not is_free(port, settings.host):
-            raise SettingsError("port", "a free port", port, "another process listens on it")
+        if settings.port and not is_free(settings.port, settings.host):
+            raise SettingsError("port", "a free port", settings.port, "another process listens on it")
         alone = settings.nats_url is None if settings.http_loopback is None else settings.http_loopback
-        self._settings = msgspec.structs.replace(settings, data=data, port=port, http_loopback=alone)
+        self._settings = settings = msgspec.structs.replace(settings, data=data, http_loopback=alone)
         self._data = data
         self._lock = lock
         self._stop = StopSignal()
         self._killed_by: signal.Signals | None = None
+        self._nats = EmbeddedNats(data / "nats", log=data / "logs" / "nats.log", permissions=PERMISSIONS)
+        self._postgres = EmbeddedPostgres(data / "postgres", log=data / "logs" / "postgres.log")
+        self._port = None if settings.port else Port(host=settings.host)
+        self._metrics_ports = {
+            "scheduler": [Port(host=settings.host) for _ in range(settings.schedulers)],
+            "executor": [Port(host=settings.host) for _ in range(settings.executors)],
+            "projector": [Port(host=settings.host) for _ in range(settings.projectors)],
+        }
+        self._supervisor = Supervisor(data, names=PROCESSES, ready=self._follow_moved_servers)
+        self._connection: Connection | None = None
 
     async def run(self, *, demo: bool) -> int:
-        async with Supervisor(self._data, names=PROCESSES) as supervisor:
-            self._listen_for_signals(supervisor)
+        async with self._supervisor:
+            self._listen_for_signals()
             stopped = asyncio.create_task(self._stop.wait())
-            working = asyncio.create_task(self._work(supervisor, demo=demo))
+            working = asyncio.create_task(self._work(demo=demo))
             await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 await working
@@ -101,44 +113,81 @@ class _Household:
             _log.info("stopping: api first, then the services, then the servers")
         return 0 if self._killed_by is None else 128 + self._killed_by
 
-    async def _work(self, supervisor: Supervisor, *, demo: bool) -> None:
+    async def _work(self, *, demo: bool) -> None:
         first = read_connection(self._data) is None
-        connection = await self._start_servers(supervisor)
-        write_connection(self._data, connection)
+        await self._start_servers()
+        token = self._token()
+        for port in (self._port, *(port for ports in self._metrics_ports.values() for port in ports)):
+            if port is not None:
+                port.secure()
+        self._write_addresses(self._addresses(token))
         if first:
-            self._show_token(connection.token)
-        await asyncio.gather(supervisor.start(self._services()), supervisor.start([self._api()]))
+            self._show_token(token)
+        start = self._supervisor.start
+        await asyncio.gather(start(self._services()), start([self._api()]))
+        connection = self._addresses(token)
         print(f"ready: {connection.http}\n", end="", flush=True)  # one write: the services print here too
         if demo:
             await submit_demo(connection)
 
-    async def _start_servers(self, supervisor: Supervisor) -> Connection:
-        settings, data = self._settings, self._data
-        nats = EmbeddedNats(data / "nats", log=data / "logs" / "nats.log", permissions=PERMISSIONS)
-        postgres = EmbeddedPostgres(data / "postgres", log=data / "logs" / "postgres.log")
+    async def _start_servers(self) -> None:
         embedded: list[EmbeddedServer] = []
-        if settings.nats_url is None:
-            embedded.append(nats)
-        if settings.database_url is None:
-            embedded.append(postgres)
+        if self._settings.nats_url is None:
+            embedded.append(self._nats)
+        if self._settings.database_url is None:
+            embedded.append(self._postgres)
         await asyncio.gather(*(asyncio.to_thread(server.prepare) for server in embedded))
-        await supervisor.start([ServerProgram(server, inherit=[self._lock]) for server in embedded])
-        if settings.nats_url is None:
-            await self._lay_out(nats)
+        await self._supervisor.start([ServerProgram(server, inherit=[self._lock]) for server in embedded])
+        if self._settings.nats_url is None:
+            await self._create_streams()
+
+    async def _create_streams(self) -> None:
+        """As an administrator: no component has the right to."""
+        settings = self._settings
+        async with Log.open(self._nats.url, name="up", inbox_prefix=inbox_of(ADMIN)) as log:
+            await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
+
+    def _addresses(self, token: str) -> Connection:
+        settings = self._settings
         scheme = "http" if settings.http_cert is None else "https"
         host = LOOPBACK if settings.host in ("0.0.0.0", "::") else settings.host
+        port = settings.port if self._port is None else self._port.number
         return Connection(
-            http=f"{scheme}://{host}:{settings.port}",
-            nats=settings.nats_url or nats.url_for(CLIENT),
-            database=settings.database_url or postgres.url,
-            token=self._token(),
+            http=f"{scheme}://{host}:{port}",
+            nats=settings.nats_url or self._nats.url_for(CLIENT),
+            database=settings.database_url or self._postgres.url,
+            token=token,
         )
 
-    async def _lay_out(self, nats: EmbeddedNats) -> None:
-        """The streams are made by an administrator: no component has the right to."""
-        settings = self._settings
-        async with Log.open(nats.url, name="up", inbox_prefix=inbox_of(ADMIN)) as log:
-            await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
+    def _follow_moved_servers(self) -> None:
+        """A server or component that was restarted may have another port, should somebody have taken its own.
+
+        Called whenever one of them is ready. Components read `connection.json` when they start.
+        """
+        before = self._connection
+        if before is None:
+            return
+        now = self._addresses(before.token)
+        try:
+            self._write_addresses(now)
+        except OSError as error:
+            _log.error("cannot write connection.json", extra={"reason": str(error)})
+        if now == before:
+            return
+        _log.warning("a port was taken by another process: the address has changed", extra={"http": now.http})
+        if now.nats != before.nats:
+            self._supervisor.restart(_COMPONENTS)
+        elif now.database != before.database:
+            self._supervisor.restart(_USERS_OF_THE_DATABASE)
+
+    def _write_addresses(self, connection: Connection) -> None:
+        self._connection = connection
+        write_connection(self._data, connection)
+        urls = {
+            name: [f"http://{LOOPBACK}:{port.number}/metrics" for port in ports]
+            for name, ports in self._metrics_ports.items()
+        }
+        write_private(self._data / "metrics.json", msgspec.json.encode(urls).decode())
 
     def _token(self) -> str:
         before = read_connection(self._data)
@@ -150,36 +199,35 @@ class _Household:
             print(f"admin token, kept in {self._data / 'connection.json'}: {token}", flush=True)
 
     def _services(self) -> list[Component]:
-        counts = {
-            "scheduler": self._settings.schedulers,
-            "executor": self._settings.executors,
-            "projector": self._settings.projectors,
-        }
-        ports = {name: [free_port() for _ in range(count)] for name, count in counts.items()}
-        urls = {name: [f"http://{LOOPBACK}:{port}/metrics" for port in mine] for name, mine in ports.items()}
-        write_private(self._data / "metrics.json", msgspec.json.encode(urls).decode())
-        return [self._component(name, metrics_port=port) for name, mine in ports.items() for port in mine]
+        variable = environment_variable("metrics_port")
+        return [
+            self._component(name, {variable: port})
+            for name, ports in self._metrics_ports.items()
+            for port in ports
+        ]
 
     def _api(self) -> Component:
-        return self._component("api", metrics_port=None)
+        ports = {} if self._port is None else {environment_variable("port"): self._port}
+        return self._component("api", ports)
 
-    def _component(self, name: str, *, metrics_port: int | None) -> Component:
-        settings = msgspec.structs.replace(self._settings, metrics_port=metrics_port)
+    def _component(self, name: str, ports: Mapping[str, Port]) -> Component:
+        settings = msgspec.structs.replace(self._settings, metrics_port=None)
         return Component(
             name,
             [sys.executable, "-m", "waterclock.api.cli", name],
             {**os.environ, **as_environment(settings)},
             grace=settings.grace_seconds + _KILL_MARGIN,
+            ports=ports,
         )
 
-    def _listen_for_signals(self, supervisor: Supervisor) -> None:
+    def _listen_for_signals(self) -> None:
         def received(number: signal.Signals) -> None:
             if not self._stop.is_set():
                 self._stop.set()
                 return
             _log.warning("told twice to stop: killing what is left", extra={"signal": number.name})
             self._killed_by = number
-            supervisor.kill()
+            self._supervisor.kill()
 
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, received, number)

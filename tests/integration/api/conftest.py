@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.data_directory import Connection as ConnectionFile
 from waterclock.core.runtime.data_directory import resolved, write_connection
 from waterclock.core.runtime.lifecycle import StopSignal
+from waterclock.core.runtime.ports import Port
 from waterclock.core.runtime.settings import Settings
 
 TOKEN = "a-token-for-these-tests-only"
@@ -92,14 +92,18 @@ async def furnished(settings: Settings) -> AsyncIterator[None]:
         await asyncio.gather(*tasks)
 
 
+_HELD: list[Port] = []
+"""Ports that belong to this session until it ends."""
+
+
 def settings_for(directory: Path, nats_url: str, database_url: str | None) -> Settings:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = Port()
+    _HELD.append(port)
     return Settings(
         data=directory,
         nats_url=nats_url,
         database_url=database_url,
-        port=port,
+        port=port.secure(),
         token=TOKEN,
         partitions=4,
         grace_seconds=2,

@@ -12,8 +12,8 @@ from servers.certificates import Authority
 from waiting import until
 from waterclock.api.application import open_application
 from waterclock.api.service import serve_http
-from waterclock.core.runtime.embedded.ports import is_free
 from waterclock.core.runtime.lifecycle import StopSignal
+from waterclock.core.runtime.ports import is_free
 from waterclock.core.runtime.settings import Settings
 
 from .conftest import TOKEN, settings_for

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from waterclock.core.runtime.embedded.nats import nats_server_binary
-from waterclock.core.runtime.embedded.ports import LOOPBACK, free_port
+from waterclock.core.runtime.ports import LOOPBACK, Port
 from waterclock.core.runtime.processes.process import Process, spawn
 
 ROOT = Path(__file__).parents[3]
@@ -21,15 +21,21 @@ NODES = ("nats-1", "nats-2", "nats-3")
 class Cluster:
     def __init__(self, directory: Path, *, database_url: str, s3_endpoint: str) -> None:
         compose: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-        self.api_port = free_port()
+        self._ports: list[Port] = []
+        self.api_port = self._free_port()
         self._directory = directory
         self._services = compose["services"]
         self._secrets = _secrets()
         self._database_url = database_url
         self._elsewhere = {"minio:9000": s3_endpoint.removeprefix("http://")}
         for node in NODES:
-            self._elsewhere[f"{node}:4222"] = f"{LOOPBACK}:{free_port()}"
-            self._elsewhere[f"{node}:6222"] = f"{LOOPBACK}:{free_port()}"
+            self._elsewhere[f"{node}:4222"] = f"{LOOPBACK}:{self._free_port()}"
+            self._elsewhere[f"{node}:6222"] = f"{LOOPBACK}:{self._free_port()}"
+
+    def _free_port(self) -> int:
+        """Held for as long as the cluster."""
+        self._ports.append(Port())
+        return self._ports[-1].secure()
 
     @property
     def token(self) -> str:
@@ -38,7 +44,7 @@ class Cluster:
     def environment(self, service: str) -> dict[str, str]:
         given = {name: self._placed(value) for name, value in self._services[service]["environment"].items()}
         if "WATERCLOCK_DATABASE_URL" in given:
-            here = {"DATABASE_URL": self._database_url, "METRICS_PORT": str(free_port())}
+            here = {"DATABASE_URL": self._database_url, "METRICS_PORT": str(self._free_port())}
             here |= {"PORT": str(self.api_port), "DATA": str(self._directory / "data")}
             given |= {f"WATERCLOCK_{name}": value for name, value in here.items()}
         return {**os.environ, **given}
@@ -50,7 +56,7 @@ class Cluster:
         addresses = {
             "0.0.0.0:4222": self._elsewhere[f"{name}:4222"],
             "0.0.0.0:6222": self._elsewhere[f"{name}:6222"],
-            "127.0.0.1:8222": f"{LOOPBACK}:{free_port()}",
+            "127.0.0.1:8222": f"{LOOPBACK}:{self._free_port()}",
             '"/data"': f'"{directory / "data"}"',
         }
         for address, here in addresses.items():

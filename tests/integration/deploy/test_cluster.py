@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from integration.deploy.cluster import NODES, Cluster
-from waterclock.core.runtime.embedded.ports import LOOPBACK
+from waterclock.core.runtime.ports import LOOPBACK
 from waterclock.core.runtime.processes.process import Process
 
 COMPONENTS = ("scheduler", "executor", "projector", "api")

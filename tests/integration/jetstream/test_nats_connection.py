@@ -18,7 +18,7 @@ from servers.server import Server
 from waiting import until
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, NotFound, Refused
-from waterclock.core.runtime.embedded.ports import free_port
+from waterclock.core.runtime.ports import reserved_port
 
 BINARY = Path(sys.executable).parent / "nats-server"
 
@@ -26,15 +26,17 @@ BINARY = Path(sys.executable).parent / "nats-server"
 @contextmanager
 def server_with(tmp_path: Path, settings: str) -> Iterator[str]:
     """A bare nats-server with settings of its own; yields host and port."""
-    port = free_port()
-    config = tmp_path / "bare.conf"
-    config.write_text(f'listen: "127.0.0.1:{port}"\n{settings}\n')
-    process = subprocess.Popen([BINARY, "-c", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(10)
+    with reserved_port() as port:
+        config = tmp_path / "bare.conf"
+        config.write_text(f'listen: "127.0.0.1:{port}"\n{settings}\n')
+        process = subprocess.Popen(
+            [BINARY, "-c", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(10)
 
 
 async def answers(connection: Connection) -> bool:
@@ -94,9 +96,11 @@ async def test_a_credentials_file(tmp_path: Path) -> None:
 
 
 async def test_no_server_is_named_within_the_timeout() -> None:
-    port = free_port()
     began = time.monotonic()
-    with pytest.raises(LogUnavailable, match=rf"no NATS at nats://127\.0\.0\.1:{port} within 0\.5 s"):
+    with (
+        reserved_port() as port,
+        pytest.raises(LogUnavailable, match=rf"no NATS at nats://127\.0\.0\.1:{port} within 0\.5 s"),
+    ):
         async with Connection.open(f"nats://clock:secret@127.0.0.1:{port}", name="test", timeout=0.5):
             pass
     assert time.monotonic() - began < 2
@@ -115,8 +119,9 @@ async def test_a_server_that_comes_late_is_waited_for(nats_server: Server) -> No
 
 
 async def test_any_of_several_servers_will_do(log_url: str) -> None:
-    async with Connection.open(f"nats://127.0.0.1:{free_port()},{log_url}", name="test") as connection:
-        assert await answers(connection)
+    with reserved_port() as nobody:
+        async with Connection.open(f"nats://127.0.0.1:{nobody},{log_url}", name="test") as connection:
+            assert await answers(connection)
 
 
 async def test_the_api_tells_errors_apart(connection: Connection) -> None:

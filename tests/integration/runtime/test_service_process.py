@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.core.runtime.embedded.ports import free_port
 from waterclock.core.runtime.metrics import serving_metrics
+from waterclock.core.runtime.ports import reserved_port
 from waterclock.core.runtime.processes.process import Process, spawn
 
 MAIN = """
@@ -75,8 +75,8 @@ async def test_one_that_breaks_exits_1_and_says_why(tmp_path: Path) -> None:
 
 
 async def test_metrics_are_served_where_asked(tmp_path: Path) -> None:
-    port = free_port()
-    process = await started("drains", tmp_path / "note", WATERCLOCK_METRICS_PORT=str(port))
+    with reserved_port() as port:
+        process = await started("drains", tmp_path / "note", WATERCLOCK_METRICS_PORT=str(port))
     text = await asyncio.to_thread(_get, f"http://127.0.0.1:{port}/metrics")
     assert "process_cpu_seconds_total" in text
     process.send(signal.SIGTERM)

@@ -22,7 +22,7 @@ from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.embedded.nats import nats_server_binary
-from waterclock.core.runtime.embedded.ports import free_port, is_free
+from waterclock.core.runtime.ports import is_free, reserved_port
 from waterclock.core.runtime.settings import Settings, SettingsError, as_environment
 from waterclock.core.runtime.tls import nats_context, server_context, with_database_tls
 from waterclock.proto import methods, queries
@@ -38,32 +38,32 @@ def authority(tmp_path: Path) -> Authority:
 @contextmanager
 def nats_with_tls(directory: Path, signed: Signed, *, clients: Path | None = None) -> Iterator[str]:
     """Its URL. `clients`: who must have signed the certificates of those who connect."""
-    port = free_port()
-    tls: dict[str, object] = {"cert_file": str(signed.certificate), "key_file": str(signed.key)}
-    if clients is not None:
-        tls |= {"ca_file": str(clients), "verify": True}
-    config = directory / "tls-nats.conf"
-    config.write_text(
-        json.dumps(
-            {
-                "listen": f"{LOOPBACK}:{port}",
-                "tls": tls,
-                "authorization": {"user": "u", "password": "secret"},
-                "jetstream": {"store_dir": str(directory / "tls-nats")},
-            }
+    with reserved_port() as port:
+        tls: dict[str, object] = {"cert_file": str(signed.certificate), "key_file": str(signed.key)}
+        if clients is not None:
+            tls |= {"ca_file": str(clients), "verify": True}
+        config = directory / "tls-nats.conf"
+        config.write_text(
+            json.dumps(
+                {
+                    "listen": f"{LOOPBACK}:{port}",
+                    "tls": tls,
+                    "authorization": {"user": "u", "password": "secret"},
+                    "jetstream": {"store_dir": str(directory / "tls-nats")},
+                }
+            )
         )
-    )
-    server = subprocess.Popen([nats_server_binary(), "--config", str(config)], stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 20
-        while is_free(port):
-            assert server.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        yield f"nats://u:secret@{LOOPBACK}:{port}"
-    finally:
-        server.terminate()
-        server.wait(20)
+        server = subprocess.Popen([nats_server_binary(), "--config", str(config)], stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + 20
+            while is_free(port):
+                assert server.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            yield f"nats://u:secret@{LOOPBACK}:{port}"
+        finally:
+            server.terminate()
+            server.wait(20)
 
 
 async def reached(settings: Settings) -> None:

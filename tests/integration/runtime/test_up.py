@@ -54,7 +54,7 @@ async def test_one_life_of_up(tmp_path: Path) -> None:
     """Start; look; lose each process once; lose all at once; start again; stop."""
     data = tmp_path / "data"
     async with up(data) as running:
-        before = _connection(data)
+        before = connection_of(data)
         assert running.log.read_text().count(before["token"]) == 1, "shown once, at the very first start"
         await _is_as_the_contract_says(running)
         await _refuses_a_second(running)
@@ -66,7 +66,7 @@ async def test_one_life_of_up(tmp_path: Path) -> None:
             os.kill(pid, signal.SIGKILL)
 
     async with up(data) as running:
-        assert {**_connection(data), "http": None} == {**before, "http": None}
+        assert {**connection_of(data), "http": None} == {**before, "http": None}
         assert before["token"] not in running.log.read_text()
         pids = running.pids()
         running.process.send(signal.SIGINT)
@@ -79,8 +79,8 @@ async def test_servers_that_are_there_are_used(tmp_path: Path, nats_url: str, da
     data = tmp_path / "data"
     async with up(data, WATERCLOCK_NATS_URL=nats_url, WATERCLOCK_DATABASE_URL=database_url) as running:
         assert set(running.pids()) == {"scheduler", "executor", "projector", "api"}
-        assert _connection(data)["nats"] == nats_url
-        assert _connection(data)["database"] == database_url
+        assert connection_of(data)["nats"] == nats_url
+        assert connection_of(data)["database"] == database_url
         assert not (data / "nats").exists()
         assert not (data / "postgres").exists()
 
@@ -107,7 +107,7 @@ def test_data_that_cannot_be_written_end_it_with_2_and_a_line(tmp_path: Path) ->
 
 
 async def _is_as_the_contract_says(running: Running) -> None:
-    data, connection = running.data, _connection(running.data)
+    data, connection = running.data, connection_of(running.data)
     assert set(connection) == {"http", "nats", "database", "token"}
     assert stat.S_IMODE((data / "connection.json").stat().st_mode) == 0o600
     assert running.log.read_text().count(f"ready: {connection['http']}\n") == 1
@@ -125,7 +125,7 @@ async def _refuses_a_second(running: Running) -> None:
     assert f"is in use by another `waterclock up` (process {running.process.pid})" in second.stderr
 
 
-def _connection(data: Path) -> dict[str, str]:
+def connection_of(data: Path) -> dict[str, str]:
     return dict(json.loads((data / "connection.json").read_text()))
 
 

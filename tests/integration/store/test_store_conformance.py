@@ -9,7 +9,7 @@ import pytest
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.runtime.embedded.ports import free_port
+from waterclock.core.runtime.ports import reserved_port
 from waterclock.core.store.jetstream_store import JetStreamStore
 from waterclock.core.store.s3 import S3Store
 from waterclock.core.store.store import Missing, Store, StoreError, one_piece
@@ -110,6 +110,7 @@ async def test_a_store_that_is_away_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    async with S3Store.open("s3://waterclock", "logs", endpoint=f"http://127.0.0.1:{free_port()}") as store:
-        with pytest.raises(StoreError, match="cannot keep"):
-            await store.put("x", one_piece(b"x"))
+    with reserved_port() as nobody:
+        async with S3Store.open("s3://waterclock", "logs", endpoint=f"http://127.0.0.1:{nobody}") as store:
+            with pytest.raises(StoreError, match="cannot keep"):
+                await store.put("x", one_piece(b"x"))

@@ -1,4 +1,4 @@
-"""Ports, files, ids and waits: the small parts of the runtime."""
+"""The files of a data directory, and the ids and waits of processes."""
 
 import json
 import socket
@@ -18,7 +18,6 @@ from waterclock.core.runtime.data_directory import (
     write_private,
     write_processes,
 )
-from waterclock.core.runtime.embedded.ports import free_port, is_free, kept_port
 from waterclock.core.runtime.lifecycle import instance_id
 from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings, SettingsError
@@ -39,30 +38,6 @@ def test_backoff_forgives_one_that_lived() -> None:
         backoff.after(lived=1)
     assert backoff.after(lived=10) == 0.1
     assert backoff.after(lived=9.9) == 0.2
-
-
-def test_a_port_is_kept_while_it_is_free(tmp_path: Path) -> None:
-    port = kept_port(tmp_path / "port")
-    assert kept_port(tmp_path / "port") == port
-    with socket.create_server(("127.0.0.1", port)):
-        other = kept_port(tmp_path / "port")
-        assert other != port
-    assert kept_port(tmp_path / "port") == other
-
-
-def test_a_damaged_port_file_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "port").write_text("x")
-    assert kept_port(tmp_path / "port") == int((tmp_path / "port").read_text())
-
-
-def test_ports_are_never_ones_a_client_may_get() -> None:
-    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    assert free_port() < lowest
-
-
-def test_a_port_in_use_is_not_free() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        assert not is_free(server.getsockname()[1])
 
 
 def test_private_files_are_replaced_whole(tmp_path: Path) -> None:

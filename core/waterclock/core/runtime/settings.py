@@ -170,11 +170,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_format: Annotated[Literal["auto", "human", "json"], Meta(description="auto, human or json")] = "auto"
 
 
+def environment_variable(setting: str) -> str:
+    return ENVIRONMENT_PREFIX + setting.upper()
+
+
 def as_environment(settings: Settings) -> dict[str, str]:
     """The variables from which another process loads these same settings."""
     values = {field.name: getattr(settings, field.name) for field in msgspec.structs.fields(Settings)}
     return {
-        ENVIRONMENT_PREFIX + name.upper(): ",".join(value) if isinstance(value, tuple) else str(value)
+        environment_variable(name): ",".join(value) if isinstance(value, tuple) else str(value)
         for name, value in values.items()
         if value is not None
     }
@@ -202,7 +206,7 @@ def load(
 
     values: dict[str, Any] = {}
     for name, field in fields.items():
-        variable = ENVIRONMENT_PREFIX + name.upper()
+        variable = environment_variable(name)
         if flags.get(name) is not None:
             values[name] = _convert(name, flags[name], field.type, f"flag --{name.replace('_', '-')}")
         elif environ.get(variable, "") != "":

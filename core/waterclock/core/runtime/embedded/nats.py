@@ -19,7 +19,7 @@ from waterclock.core.runtime.data_directory import (
     private_directory,
     write_private,
 )
-from waterclock.core.runtime.embedded.ports import LOOPBACK, kept_port
+from waterclock.core.runtime.ports import LOOPBACK, Port
 from waterclock.core.runtime.processes.process import Process, spawn
 from waterclock.core.runtime.processes.program import ProgramFailed
 
@@ -31,6 +31,7 @@ _MAX_PENDING = 256 * 1024 * 1024
 _MAX_CONSUMERS = 10_000
 _LOG_SIZE = 32 * 1024 * 1024
 _PROBE_TIMEOUT = 1.0
+_GREETING_LIMIT = 64 * 1024
 _WRITE_ERROR = "write error"
 _ROOM = 64 * 1024 * 1024
 """With less room on the disk a new start would meet the same error."""
@@ -38,6 +39,10 @@ _ROOM = 64 * 1024 * 1024
 
 Permissions = Mapping[str, Mapping[str, Sequence[str]]]
 """`{"publish": {"allow": [subject, ...]}, "subscribe": {"allow": [subject, ...]}}`"""
+
+
+class _Greeting(msgspec.Struct, frozen=True, kw_only=True):
+    server_name: str
 
 
 class _JetStreamConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,8 +96,8 @@ class EmbeddedNats:
         self._permissions = permissions
         self._log = log.absolute()
         self._credentials: NatsCredentials | None = None
-        self.port = 0
-        self.monitor_port = 0
+        self._port = Port(self._directory / "port")
+        self._monitor_port = Port(self._directory / "monitor_port")
 
     @property
     def url(self) -> str:
@@ -100,21 +105,24 @@ class EmbeddedNats:
         return self.url_for(ADMIN)
 
     def url_for(self, role: str) -> str:
-        return f"nats://{self._known_credentials.userinfo(role)}@{LOOPBACK}:{self.port}"
+        return f"nats://{self._known_credentials.userinfo(role)}@{LOOPBACK}:{self._port.number}"
 
     @property
     def monitor_url(self) -> str:
-        return f"http://{LOOPBACK}:{self.monitor_port}"
+        return f"http://{LOOPBACK}:{self._monitor_port.number}"
 
     def prepare(self) -> None:
         private_directory(self._directory)
         private_directory(self._log.parent)
         self._credentials = kept_credentials(self._directory, self._permissions)
-        self.port = kept_port(self._directory / "port")
-        self.monitor_port = kept_port(self._directory / "monitor_port")
-        write_private(self.config_file, json.dumps(self._config(), indent=2))
+        self._secure_ports()
+        self._write_config()
 
     def launch(self, *, inherit: Sequence[int] = ()) -> Process:
+        before = self.url, self.monitor_url
+        self._secure_ports()
+        if (self.url, self.monitor_url) != before:
+            self._write_config()
         # Rebuilding from damaged files can take all the memory there is; a soft limit makes Go collect first.
         environment = {**os.environ, "GOMEMLIMIT": str(_memory_limit() // 2)}
         return spawn(
@@ -125,19 +133,25 @@ class EmbeddedNats:
         )
 
     def ready(self) -> bool:
-        """The client port opens only when JetStream has recovered, the monitor before."""
+        """The client port opens only when JetStream has recovered, the monitor before.
+
+        Who answers may be somebody else that took one of the ports before our server did, which then ends.
+        """
         try:
-            socket.create_connection((LOOPBACK, self.port), _PROBE_TIMEOUT).close()
+            greeting = self._greeting()
             status = self._status()
         except (OSError, http.client.HTTPException, msgspec.MsgspecError):
             return False
-        if status.server_name != self._known_credentials.server_name:
-            raise ProgramFailed(f"port {self.monitor_port} is answered by another nats-server")
+        if not greeting.server_name == status.server_name == self._known_credentials.server_name:
+            return False
         if not status.jetstream.config.sync_always:
             raise ProgramFailed(
                 "nats-server does not sync before it acknowledges (jetstream.config.sync_always)"
             )
         return True
+
+    def lost_port(self) -> bool:
+        return self._port.is_lost() or self._monitor_port.is_lost()
 
     def failing(self) -> str | None:
         """A stream that could not be written once stays frozen, also when the disk has room again."""
@@ -148,11 +162,27 @@ class EmbeddedNats:
             return None
         return error if _WRITE_ERROR in error and room >= _ROOM else None
 
+    def _secure_ports(self) -> None:
+        self._port.secure()
+        self._monitor_port.secure()
+
+    def _write_config(self) -> None:
+        write_private(self.config_file, json.dumps(self._config(), indent=2))
+
+    def _greeting(self) -> _Greeting:
+        """What a NATS server says to whoever connects: `INFO {...}`."""
+        address = LOOPBACK, self._port.number
+        with (
+            socket.create_connection(address, _PROBE_TIMEOUT) as connection,
+            connection.makefile("rb") as lines,
+        ):
+            return msgspec.json.decode(lines.readline(_GREETING_LIMIT).removeprefix(b"INFO "), type=_Greeting)
+
     def _status(self) -> _Status:
         return msgspec.json.decode(self._get("/varz"), type=_Status)
 
     def _get(self, path: str) -> bytes:
-        connection = http.client.HTTPConnection(LOOPBACK, self.monitor_port, timeout=_PROBE_TIMEOUT)
+        connection = http.client.HTTPConnection(LOOPBACK, self._monitor_port.number, timeout=_PROBE_TIMEOUT)
         try:
             connection.request("GET", path)
             return connection.getresponse().read()
@@ -173,8 +203,8 @@ class EmbeddedNats:
         credentials = self._known_credentials
         return {
             "server_name": credentials.server_name,
-            "listen": f"{LOOPBACK}:{self.port}",
-            "http": f"{LOOPBACK}:{self.monitor_port}",
+            "listen": f"{LOOPBACK}:{self._port.number}",
+            "http": f"{LOOPBACK}:{self._monitor_port.number}",
             "logfile": str(self._log),
             "logfile_size_limit": _LOG_SIZE,
             "logfile_max_num": 3,

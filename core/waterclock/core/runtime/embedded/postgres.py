@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from waterclock.core.runtime.data_directory import private_directory, write_private
-from waterclock.core.runtime.embedded.ports import LOOPBACK, kept_port
+from waterclock.core.runtime.ports import LOOPBACK, Port
 from waterclock.core.runtime.processes.identity import become, hand_over, unprivileged
 from waterclock.core.runtime.processes.process import Process, spawn
 from waterclock.core.runtime.processes.program import ProgramFailed
@@ -52,25 +52,26 @@ class EmbeddedPostgres:
         self._log = log.absolute()
         self._identity = unprivileged()
         self._password = ""
-        self.port = 0
+        self._port = Port(self._directory / "port")
+        self._pid = 0
 
     @property
     def url(self) -> str:
-        return f"postgresql://{USER}:{self._password}@{LOOPBACK}:{self.port}/{DATABASE}"
+        return f"postgresql://{USER}:{self._password}@{LOOPBACK}:{self._port.number}/{DATABASE}"
 
     def prepare(self) -> None:
         private_directory(self._directory)
         private_directory(self._log.parent)
         self._password = _kept_password(self._directory / "password")
-        self.port = kept_port(self._directory / "port")
+        self._port.secure()
         if not self._data.exists():
             self._create_cluster()
         _forget_reused_pid(self._data / "postmaster.pid")
 
     def launch(self, *, inherit: Sequence[int] = ()) -> Process:
-        settings = {**_SETTINGS, "port": str(self.port)}
+        settings = {**_SETTINGS, "port": str(self._port.secure())}
         options = [option for key, value in settings.items() for option in ("-c", f"{key}={value}")]
-        return spawn(
+        process = spawn(
             [str(self._binary("postgres")), "-D", str(self._data), *options],
             env=_environment(),
             log=self._log,
@@ -79,16 +80,25 @@ class EmbeddedPostgres:
             death_signal=signal.SIGQUIT,
             pass_fds=inherit,
         )
+        self._pid = process.pid
+        return process
 
     def ready(self) -> bool:
-        """The pid file says so (asking sooner fills the log), and a client is asked for a password."""
+        """The pid file says so (asking sooner fills the log), and a client is asked for a password.
+
+        The file may be one that an earlier process left.
+        """
         try:
-            if (self._data / "postmaster.pid").read_text().split()[-1] != "ready":
+            words = (self._data / "postmaster.pid").read_text().split()
+            if words[0] != str(self._pid) or words[-1] != "ready":
                 return False
-            with socket.create_connection((LOOPBACK, self.port), _PROBE_TIMEOUT) as connection:
+            with socket.create_connection((LOOPBACK, self._port.number), _PROBE_TIMEOUT) as connection:
                 return _takes_clients(connection)
         except (OSError, IndexError):
             return False
+
+    def lost_port(self) -> bool:
+        return self._port.is_lost()
 
     def failing(self) -> str | None:
         return None  # it gets over a full disk by itself, and ends after anything worse

@@ -1,4 +1,4 @@
-"""What the supervisor and the tests need from a server that lives and dies with us."""
+"""A server that lives and dies with us: what the supervisor and the tests need from it."""
 
 import asyncio
 import signal
@@ -14,7 +14,7 @@ _WATCH = 1.0
 
 
 class EmbeddedServer(Protocol):
-    """Data in one directory, one loopback port that stays the same across restarts."""
+    """Data in one directory, and a loopback port that it keeps across restarts while nobody else takes it."""
 
     @property
     def name(self) -> str: ...
@@ -25,16 +25,22 @@ class EmbeddedServer(Protocol):
 
     @property
     def url(self) -> str:
-        """Where clients connect, with credentials. Known once prepared."""
+        """Where clients connect, with credentials. Known once prepared; a launch may change the port."""
 
     def prepare(self) -> None:
         """Everything that must be on disk before the first launch. Blocking; may be repeated."""
 
     def launch(self, *, inherit: Sequence[int] = ()) -> Process:
-        """Start the process. It keeps the descriptors `inherit` open for as long as it lives."""
+        """Start the process, on other ports than before if somebody else listens on those.
+
+        It keeps the descriptors `inherit` open for as long as it lives.
+        """
 
     def ready(self) -> bool:
         """Whether it takes clients now. Blocks briefly; raises ProgramFailed if it must not be used."""
+
+    def lost_port(self) -> bool:
+        """Asked when the process is gone: whether somebody else listens on one of its ports."""
 
     def failing(self) -> str | None:
         """Why only a new start helps, if it is so. Blocks briefly."""
@@ -69,23 +75,35 @@ class _LaunchedServer:
             await asyncio.sleep(_WATCH)
         return reason
 
+    def lost_port(self) -> bool:
+        return self._server.lost_port()
+
     def close(self) -> None:
         pass
 
 
 def start_blocking(server: EmbeddedServer, *, timeout: float = 30.0) -> Process:
-    """Launch and wait until clients are welcome."""
-    process = server.launch()
-    try:
-        deadline = time.monotonic() + timeout
-        while not server.ready():
-            if not process.alive:
-                raise ProgramFailed(f"{server.name} ended with {process.exit_code} while starting")
-            if time.monotonic() > deadline:
-                raise ProgramFailed(f"{server.name} did not take clients within {timeout:g} s")
-            time.sleep(_POLL)
-    except BaseException:
-        process.kill()
-        process.wait_blocking(timeout)
-        raise
-    return process
+    """Launch and wait until clients are welcome. One that lost its port to another process takes the next."""
+    deadline = time.monotonic() + timeout
+    while True:
+        process = server.launch()
+        try:
+            if _comes_up(server, process, deadline):
+                return process
+        except BaseException:
+            process.kill()
+            process.wait_blocking(timeout)
+            raise
+        if not server.lost_port():
+            raise ProgramFailed(f"{server.name} ended with {process.exit_code} while starting")
+
+
+def _comes_up(server: EmbeddedServer, process: Process, deadline: float) -> bool:
+    """False if it ends before."""
+    while not server.ready():
+        if not process.alive:
+            return False
+        if time.monotonic() > deadline:
+            raise ProgramFailed(f"{server.name} did not take clients in time")
+        time.sleep(_POLL)
+    return True

@@ -1,4 +1,4 @@
-"""What a child runs, and how it tells that it does its work."""
+"""What the supervisor starts: programs, and how each of them shows that it does its work."""
 
 import asyncio
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from waterclock.core.runtime.lifecycle import READY_FD
+from waterclock.core.runtime.ports import Port
 from waterclock.core.runtime.processes.process import Process, spawn
 
 
@@ -26,6 +27,9 @@ class Launched(Protocol):
 
     async def until_failing(self) -> str:
         """Return why the process, once ready, is of no use any more though it lives; usually never."""
+
+    def lost_port(self) -> bool:
+        """Asked when the process is gone: whether somebody else listens on one of its ports."""
 
     def close(self) -> None:
         """Call when the process is gone."""
@@ -46,9 +50,10 @@ class Program(Protocol):
 
 
 class Component:
-    """One of our own services. It inherits a pipe and writes to it when it is ready (`service.ready`).
+    """One of our own services. It inherits a pipe and writes to it when it is ready (`lifecycle.ready`).
 
-    `env` is read at every start; what it prints goes to `log`, or where ours goes.
+    `ports` are secured at every start and given in environment variables of these names. What it prints goes to `log`,
+    or where ours goes.
     """
 
     stop_signal = signal.SIGTERM
@@ -61,31 +66,38 @@ class Component:
         *,
         grace: float,
         log: Path | None = None,
+        ports: Mapping[str, Port] | None = None,
     ) -> None:
         self.name = name
         self.grace = grace
         self._argv = argv
         self._env = env
         self._log = log
+        self._ports = ports or {}
 
     def launch(self) -> Launched:
+        ports = {variable: str(port.secure()) for variable, port in self._ports.items()}
         reader, writer = os.pipe()
         try:
             process = spawn(
-                self._argv, env={**self._env, READY_FD: str(writer)}, pass_fds=[writer], log=self._log
+                self._argv,
+                env={**self._env, **ports, READY_FD: str(writer)},
+                pass_fds=[writer],
+                log=self._log,
             )
         except BaseException:
             os.close(reader)
             raise
         finally:
             os.close(writer)
-        return _LaunchedComponent(process, reader)
+        return _LaunchedComponent(process, reader, list(self._ports.values()))
 
 
 class _LaunchedComponent:
-    def __init__(self, process: Process, pipe: int) -> None:
+    def __init__(self, process: Process, pipe: int, ports: Sequence[Port]) -> None:
         self.process = process
         self._pipe = pipe
+        self._ports = ports
 
     async def until_ready(self) -> None:
         loop = asyncio.get_running_loop()
@@ -101,6 +113,9 @@ class _LaunchedComponent:
     async def until_failing(self) -> str:
         never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         return await never  # a component that cannot work ends
+
+    def lost_port(self) -> bool:
+        return any(port.is_lost() for port in self._ports)
 
     def close(self) -> None:
         os.close(self._pipe)

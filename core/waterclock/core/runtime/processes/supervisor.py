@@ -1,8 +1,6 @@
-"""Keeps the processes of one `waterclock up` running, and keeps `processes.json` true.
+"""Keeps the processes of one `waterclock up` running, and `processes.json` true.
 
-One process that is kept running: started, watched, started again when it ends, stopped when asked.
-
-How long to wait before a child that ended is started again.
+A `Child` is one process that is kept running: started, watched, started again when it ends, stopped when asked.
 """
 
 import asyncio
@@ -10,7 +8,7 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +16,7 @@ from waterclock.core.runtime.data_directory import write_processes
 from waterclock.core.runtime.lifecycle import WRONG_USAGE
 from waterclock.core.runtime.processes.process import Process
 from waterclock.core.runtime.processes.program import Launched, Program, ProgramFailed
+from waterclock.core.runtime.tasks import supervised
 
 FIRST = 0.1
 LONGEST = 5.0
@@ -58,20 +57,30 @@ class ChildFailed(Exception):
 
 
 class Child:
-    """`run` is the one task that owns the process; `changed` is called whenever `pid` has changed."""
+    """`run` is the one task that owns the process.
+
+    `changed` is called whenever `pid` has changed, `ready` whenever the process has begun to do its work.
+    """
 
     def __init__(
-        self, program: Program, *, changed: Callable[[], None], backoff: Backoff | None = None
+        self,
+        program: Program,
+        *,
+        changed: Callable[[], None],
+        ready: Callable[[], None] = lambda: None,
+        backoff: Backoff | None = None,
     ) -> None:
         self.name = program.name
         self._program = program
         self._changed = changed
+        self._ready = ready
         self._backoff = backoff or Backoff()
         self._process: Process | None = None
         self._stopping = asyncio.Event()
         self._gone = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._early_ends = 0
+        self._lost_port = False
 
     @property
     def pid(self) -> int | None:
@@ -107,6 +116,13 @@ class Child:
             self.kill()
             await self._gone.wait()
 
+    def restart(self) -> None:
+        """End the process, which is then started again; it is killed when its grace is over."""
+        process = self._process
+        if process is not None:
+            process.send(self._program.stop_signal)
+            asyncio.get_running_loop().call_later(self._program.grace, process.kill)
+
     def kill(self) -> None:
         self._stopping.set()
         if self._process is not None:
@@ -114,6 +130,7 @@ class Child:
 
     async def _live_once(self) -> int | None:
         """Its exit code, None when it could not even be started."""
+        self._lost_port = False
         try:
             launched = self._program.launch()
         except (OSError, ProgramFailed) as error:
@@ -121,15 +138,15 @@ class Child:
             return None
         self._process = launched.process
         self._changed()
-        readiness = asyncio.create_task(self._announce(launched))
         try:
-            return await launched.process.wait()
+            async with supervised() as tasks:
+                tasks.spawn(self._announce(launched), name=f"readiness of {self.name}")
+                return await launched.process.wait()
         finally:
             if launched.process.alive:
                 launched.process.kill()
                 launched.process.wait_blocking(_KILLED_WITHIN)
-            readiness.cancel()
-            await asyncio.wait([readiness])
+            self._lost_port = launched.lost_port()
             launched.close()
             self._process = None
             self._changed()
@@ -143,6 +160,7 @@ class Child:
             launched.process.kill()
             return
         _log.info("child is ready", extra={"child": self.name, "child_pid": launched.process.pid})
+        self._ready()
         if not self._started.done():
             self._started.set_result(None)
         reason = await launched.until_failing()
@@ -152,7 +170,7 @@ class Child:
     def _given_up(self, exit_code: int | None) -> bool:
         if self._started.done():
             return self._started.exception() is not None
-        self._early_ends += 1
+        self._early_ends += not self._lost_port  # with another port it may be well
         if exit_code == WRONG_USAGE or self._early_ends >= _EARLY_ENDS:
             self._fail(f"{_ended(exit_code)} before it was ready", exit_code)
             return True
@@ -183,10 +201,12 @@ class Supervisor:
     """A scope: groups are started one after the other and, when it ends, stopped in reverse order.
 
     What dies in between is started again. Should the supervisor itself be killed, the kernel ends its children.
+    `ready` is called whenever one of them has begun to do its work, for the first time or again.
     """
 
-    def __init__(self, data: Path, *, names: Sequence[str]) -> None:
+    def __init__(self, data: Path, *, names: Sequence[str], ready: Callable[[], None] = lambda: None) -> None:
         self._data = data
+        self._ready = ready
         self._names = names
         self._groups: list[list[Child]] = []
         self._tasks = asyncio.TaskGroup()
@@ -207,7 +227,7 @@ class Supervisor:
 
     async def start(self, programs: Sequence[Program]) -> None:
         """Start these together; return when all do their work. Raises ChildFailed when one never will."""
-        group = [Child(program, changed=self._record) for program in programs]
+        group = [Child(program, changed=self._record, ready=self._ready) for program in programs]
         self._groups.append(group)
         for child in group:
             self._tasks.create_task(child.run(), name=child.name)
@@ -216,6 +236,12 @@ class Supervisor:
     async def stop(self) -> None:
         for group in reversed(self._groups):
             await asyncio.gather(*(child.stop() for child in group))
+
+    def restart(self, names: Collection[str]) -> None:
+        """End the children of these names; they are started again."""
+        for child in self._children():
+            if child.name in names:
+                child.restart()
 
     def kill(self) -> None:
         """End everything at once."""
