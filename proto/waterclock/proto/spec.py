@@ -324,7 +324,7 @@ class JobRequest(WorkRequest, kw_only=True, forbid_unknown_fields=True, omit_def
     start_at: Annotated[Time | Unsaid, about("No fires before this instant.")] = UNSET
     end_at: Annotated[Time | Unsaid, about("No fires at or after this instant.")] = UNSET
     jitter_seconds: Annotated[
-        SecondsFromZero | Unsaid, about("Histogram each fire over this much time after it is due.")
+        SecondsFromZero | Unsaid, about("Spread each fire over this much time after it is due.")
     ] = UNSET
     max_fires: Annotated[Count | Unsaid, about("End the schedule after this many fires.")] = UNSET
     dst_gap: Annotated[
