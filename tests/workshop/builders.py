@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from waterclock.executor.attempt.record import Attempt
+from waterclock.executor.attempt_record import Attempt
 from waterclock.proto.spec import Argv, JobSpec, Task
 from waterclock.proto.work import WorkItem
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from waterclock.executor.attempt.record import Attempt
-from waterclock.proto.heartbeats import Progress
+from msgspec import Struct
+
+from waterclock.executor.attempt_record import Attempt
 
 _LONGEST_NOTE = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -11,7 +11,8 @@ import msgspec
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor.attempt.in_hand import InHand
+from waterclock.executor.context import Progress
+from waterclock.executor.in_flight import InHand
 from waterclock.proto import names
 from waterclock.proto.heartbeats import ExecutorHeartbeat
 from waterclock.proto.verdicts import InstanceState

@@ -14,20 +14,18 @@ from waterclock.core.runtime.data_directory import resolved
 from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready, run_service
 from waterclock.core.runtime.settings import Settings, SettingsError, load
 from waterclock.core.store.factory import open_store
-from waterclock.executor.attempt.in_hand import InHand
-from waterclock.executor.attempt.progress import ProgressReports
+from waterclock.executor.attempt.reporter import ProgressReports
 from waterclock.executor.attempt.runner import Lane
 from waterclock.executor.attempt.shared import Desk
 from waterclock.executor.heartbeat import Membership
+from waterclock.executor.in_flight import InHand
 from waterclock.executor.intake.puller import Puller, sources_of
 from waterclock.executor.intake.routes import Line, command_line, worker_line
 from waterclock.executor.intake.sources import Slots
-from waterclock.executor.logs.live_output import telling
-from waterclock.executor.logs.output import Outputs
+from waterclock.executor.logs.output import Outputs, telling
 from waterclock.executor.metrics import Tally
 from waterclock.executor.warden.client import Processes
-from waterclock.executor.worker import Worker
-from waterclock.executor.worker_loader import load_workers
+from waterclock.executor.worker import Worker, load_workers
 from waterclock.proto import names
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from waterclock.proto.work import ClaimReply
 from workshop.owner import Owner, eventually
 from workshop.separate import alive, separate
 
-_LINEAGE = "from waterclock.executor.warden import lineage"
+_LINEAGE = "from waterclock.executor.warden import process_tree"
 
 
 def _warden_of(executor: int) -> int:
@@ -59,10 +59,12 @@ async def test_nothing_of_their_jobs_outlives_the_next_start(
 
 def test_an_executor_that_a_forsaken_job_has_started_lives_on() -> None:
     gone = subprocess.run(
-        [sys.executable, "-c", f"{_LINEAGE}; print(lineage.incarnation())"], capture_output=True, check=True
+        [sys.executable, "-c", f"{_LINEAGE}; print(process_tree.incarnation())"],
+        capture_output=True,
+        check=True,
     )
     ended = subprocess.run(
-        [sys.executable, "-c", f"{_LINEAGE}, forsaken; forsaken.end_forsaken(); print(1)"],
+        [sys.executable, "-c", f"{_LINEAGE}, abandoned; abandoned.end_forsaken(); print(1)"],
         env={**os.environ, MARK: f"{gone.stdout.decode().strip()}.1"},
         capture_output=True,
         start_new_session=True,

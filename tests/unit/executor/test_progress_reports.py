@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from waterclock.core.domain.instants import SECOND
-from waterclock.core.jetstream.messages import Delivery
-from waterclock.executor.attempt.in_hand import InHand, Running
-from waterclock.executor.attempt.progress import ProgressReports
+from waterclock.core.jetstream.consumers import Delivery
+from waterclock.executor.attempt.reporter import ProgressReports
+from waterclock.executor.context import Progress
+from waterclock.executor.in_flight import InHand, Running
 from waterclock.proto.events import RunReported
 from waterclock.proto.heartbeats import Progress
 from workshop.builders import NOON, attempt

@@ -6,8 +6,8 @@ import pytest
 
 from waterclock.core.runtime.settings import SettingsError
 from waterclock.executor import Context, Worker
-from waterclock.executor.perform.json_output import LIMIT, NotAnOutput, encoded, from_line
-from waterclock.executor.worker_loader import load_workers
+from waterclock.executor.perform.results import LIMIT, NotAnOutput, encoded, from_line
+from waterclock.executor.worker import load_workers
 
 
 async def handle(context: Context, payload: Any) -> None: ...

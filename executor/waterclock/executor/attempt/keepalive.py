@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from waterclock.core.jetstream.work_queue import Acks
-from waterclock.executor.attempt.in_hand import InHand, Running
+from waterclock.executor.in_flight import InHand, Running
 
 
 class KeepAlive:

@@ -4,8 +4,8 @@ from typing import assert_never
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.run.retry import CRASH_LIMIT, next_attempt_at
-from waterclock.executor.attempt import record
-from waterclock.executor.attempt.record import Attempt
+from waterclock.executor import attempt_record
+from waterclock.executor.attempt_record import Attempt
 from waterclock.proto.events import (
     Instant,
     OutcomeRejected,
@@ -20,10 +20,10 @@ from waterclock.proto.events import (
 OutcomeEvent = RunSucceeded | RunFailed | RunTimedOut | RunSnoozed | RunReturned | RunCancelled
 
 
-def classify(attempt: Attempt, end: record.Ending, now: Instant) -> OutcomeEvent:
+def classify(attempt: Attempt, end: attempt_record.Ending, now: Instant) -> OutcomeEvent:
     item, traces = attempt.item, end.traces
     match end:
-        case record.Succeeded(output=output):
+        case attempt_record.Succeeded(output=output):
             return RunSucceeded(
                 run_id=item.run_id,
                 at=now,
@@ -37,7 +37,7 @@ def classify(attempt: Attempt, end: record.Ending, now: Instant) -> OutcomeEvent
                 memory_bytes=traces.memory_bytes,
                 fencing_token=attempt.fencing_token,
             )
-        case record.Failed():
+        case attempt_record.Failed():
             return RunFailed(
                 run_id=item.run_id,
                 at=now,
@@ -54,7 +54,7 @@ def classify(attempt: Attempt, end: record.Ending, now: Instant) -> OutcomeEvent
                 memory_bytes=traces.memory_bytes,
                 fencing_token=attempt.fencing_token,
             )
-        case record.TimedOut():
+        case attempt_record.TimedOut():
             return RunTimedOut(
                 run_id=item.run_id,
                 at=now,
@@ -70,7 +70,7 @@ def classify(attempt: Attempt, end: record.Ending, now: Instant) -> OutcomeEvent
                 memory_bytes=traces.memory_bytes,
                 fencing_token=attempt.fencing_token,
             )
-        case record.Snoozed():
+        case attempt_record.Snoozed():
             return RunSnoozed(
                 run_id=item.run_id,
                 at=now,
@@ -82,11 +82,11 @@ def classify(attempt: Attempt, end: record.Ending, now: Instant) -> OutcomeEvent
                 log_url=traces.log_url,
                 fencing_token=attempt.fencing_token,
             )
-        case record.HandedBack():
+        case attempt_record.HandedBack():
             crashes = attempt.crash_count + 1 if end.crashed else 0
             if crashes >= CRASH_LIMIT:
                 reason = f"{end.reason}; {crashes} crashes, no further attempt"
-                return classify(attempt, record.Failed(reason=reason, final=True, traces=traces), now)
+                return classify(attempt, attempt_record.Failed(reason=reason, final=True, traces=traces), now)
             return RunReturned(
                 run_id=item.run_id,
                 at=now,
@@ -98,7 +98,7 @@ def classify(attempt: Attempt, end: record.Ending, now: Instant) -> OutcomeEvent
                 log_url=traces.log_url,
                 fencing_token=attempt.fencing_token,
             )
-        case record.Cancelled():
+        case attempt_record.Cancelled():
             return RunCancelled(
                 run_id=item.run_id,
                 at=now,
@@ -129,7 +129,7 @@ def rejected(attempt: Attempt, outcome: OutcomeEvent, current_token: int) -> Out
     )
 
 
-def _retry_after_failure(attempt: Attempt, end: record.Failed, now: Instant) -> Instant | None:
+def _retry_after_failure(attempt: Attempt, end: attempt_record.Failed, now: Instant) -> Instant | None:
     policy = attempt.item.spec.retry
     if (
         end.final

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from waterclock.core.domain.run.deadlines import missed_in_queue
 from waterclock.core.jetstream.messages import Delivery
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor.attempt import record
-from waterclock.executor.attempt.in_hand import Cause, Running, ended_by, key_of
+from waterclock.executor import attempt_record
 from waterclock.executor.attempt.outcome import OutcomeEvent, classify, rejected
-from waterclock.executor.attempt.record import Attempt
 from waterclock.executor.attempt.shared import Desk
+from waterclock.executor.attempt_record import Attempt
+from waterclock.executor.in_flight import Cause, Running, ended_by, key_of
 from waterclock.executor.intake.sources import Slots
 from waterclock.executor.limits.admission import is_gated
 from waterclock.executor.limits.concurrency import Place
@@ -194,13 +194,15 @@ class Lane:
         else:
             self._desk.reporter.ended(running, rejected(attempt, event, other), let_go=None)
 
-    async def _perform(self, attempt: Attempt, running: Running) -> record.Ending:
+    async def _perform(self, attempt: Attempt, running: Running) -> attempt_record.Ending:
         if running.cause is not None:
             return ended_by(running.cause)
         spec = running.item.spec
         performer = self._performers.get(type(spec.task))
         if performer is None:
-            return record.Failed(reason=f"this executor cannot run a {type(spec.task).__name__}", final=True)
+            return attempt_record.Failed(
+                reason=f"this executor cannot run a {type(spec.task).__name__}", final=True
+            )
         self._desk.reporter.started(running)
         deadline = None
         if spec.timeout_seconds is not None:
@@ -211,7 +213,9 @@ class Lane:
             raise  # no outcome is known; the executor goes down, and its work to others
         except Exception as error:
             _log.exception("an attempt broke the executor", extra={"run_id": running.item.run_id})
-            return record.Failed(reason=f"the executor could not run it: {type(error).__name__}: {error}")
+            return attempt_record.Failed(
+                reason=f"the executor could not run it: {type(error).__name__}: {error}"
+            )
         finally:
             if deadline is not None:
                 deadline.cancel()

@@ -7,10 +7,10 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.frames import FrameWriter
 from waterclock.core.jetstream.work_queue import Acks
 from waterclock.core.runtime.settings import Settings
-from waterclock.executor.attempt.in_hand import InHand
 from waterclock.executor.attempt.keepalive import KeepAlive
 from waterclock.executor.attempt.reporter import Reporter
-from waterclock.executor.attempt.stops import Stops
+from waterclock.executor.attempt.stop_requests import Stops
+from waterclock.executor.in_flight import InHand
 from waterclock.executor.intake.claims import Claims
 from waterclock.executor.limits.admission import Gates
 from waterclock.executor.limits.concurrency import Keys

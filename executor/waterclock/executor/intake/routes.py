@@ -11,11 +11,10 @@ from waterclock.core.store.store import Store
 from waterclock.executor.logs.output import Outputs
 from waterclock.executor.perform.artifact import ArtifactPerformer
 from waterclock.executor.perform.artifact_cache import ArtifactCache
-from waterclock.executor.perform.handler import HandlerPerformer
-from waterclock.executor.perform.handler_processes import Crew
+from waterclock.executor.perform.handler import HandlerPerformer, Threads
+from waterclock.executor.perform.handler_process import Crew
 from waterclock.executor.perform.performer import Performer
 from waterclock.executor.perform.process import ProcessPerformer
-from waterclock.executor.perform.threads import Threads
 from waterclock.executor.warden.client import Processes
 from waterclock.executor.worker import Worker
 from waterclock.proto import names

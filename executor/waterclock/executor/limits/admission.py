@@ -4,8 +4,8 @@ import asyncio
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor.attempt import record
-from waterclock.executor.attempt.in_hand import Running, ended_by
+from waterclock.executor import attempt_record
+from waterclock.executor.in_flight import Running, ended_by
 from waterclock.executor.limits.concurrency import Keys, Place
 from waterclock.executor.limits.rate import LONGEST_HOLD, Rates
 from waterclock.proto.spec import JobSpec
@@ -22,7 +22,7 @@ class Gates:
         self.keys = keys
         self._rates = rates
 
-    async def enter(self, running: Running) -> Place | record.Ending | None:
+    async def enter(self, running: Running) -> Place | attempt_record.Ending | None:
         """A place to be given back, nothing if none was needed, or how the attempt ends instead."""
         spec = running.item.spec
         place = None
@@ -40,10 +40,10 @@ class Gates:
             await asyncio.sleep(wait)
         return place
 
-    def _later(self, running: Running, reason: str, wait: float | None = None) -> record.Ending:
+    def _later(self, running: Running, reason: str, wait: float | None = None) -> attempt_record.Ending:
         """Who has waited long asks less often: the sooner ones have a better chance."""
         if running.cause is not None:
             return ended_by(running.cause)
         waited = (now_us() - running.item.due) / SECOND
         seconds = min(max(waited / 4, _SHORTEST), _LONGEST) if wait is None else wait
-        return record.Snoozed(seconds=seconds, reason=reason)
+        return attempt_record.Snoozed(seconds=seconds, reason=reason)

@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import Conflict, LogError
-from waterclock.executor.attempt.in_hand import Cause, Running
+from waterclock.executor.in_flight import Cause, Running
 from waterclock.proto import names
 
 _log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.bucket import Bucket, Entry
 from waterclock.core.jetstream.errors import Conflict, LogError
-from waterclock.executor.attempt.in_hand import Cause, Running
+from waterclock.executor.in_flight import Cause, Running
 from waterclock.proto import names
 from waterclock.proto.work import WorkItem
 

@@ -1,13 +1,18 @@
-"""What an attempt says: heard live, masked, limited, and kept when it is over."""
+"""What an attempt says: heard live, masked, limited, and kept when it is over.
+
+Answers what a running attempt has said until now, for those who start to listen in the middle.
+"""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import msgspec
 
+from waterclock.core.jetstream.connection import Broadcast, Connection
 from waterclock.core.store.store import Store, StoreError, log_name, log_url, one_piece
-from waterclock.executor.attempt.record import Attempt, Ending
+from waterclock.executor.attempt_record import Attempt, Ending
 from waterclock.executor.logs.masking import NOTHING_SECRET, Masker
 from waterclock.proto import names
 from waterclock.proto.spec import JobSpec
@@ -129,3 +134,23 @@ def _secret_values(spec: JobSpec) -> list[str]:
     """Secrets are named: variables of the environment, or headers of a call."""
     named: dict[str, str] = {**getattr(spec.task, "env", {}), **getattr(spec.task, "headers", {})}
     return [named[name] for name in spec.secrets if name in named]
+
+
+_ROOM_FOR_HEADERS = 1024
+
+
+@asynccontextmanager
+async def telling(connection: Connection, outputs: Outputs, executor_id: str) -> AsyncIterator[None]:
+    """Silent about runs that are not here, so that the asker looks elsewhere after a while."""
+    say = Broadcast(connection)
+
+    def asked(_subject: bytes, reply: bytes, _headers: bytes, run_id: bytes) -> None:
+        said = outputs.so_far(run_id.decode(errors="replace"))
+        if said is not None and reply:
+            say(reply.decode(), said[: connection.nc.max_payload - _ROOM_FOR_HEADERS])
+
+    end = await connection.nc.tap(names.tell_subject(executor_id), asked)
+    try:
+        yield
+    finally:
+        end()

@@ -1,19 +1,101 @@
-"""Uploaded artifacts: programs, scripts, JARs, and archives with a program inside."""
+"""Uploaded artifacts: programs, scripts, JARs, and archives with a program inside.
+
+Unpacking what users upload, without letting it out of its directory or fill the disk.
+"""
 
 import asyncio
 import secrets
 import shutil
+import stat
+import tarfile
 import zipfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from waterclock.core.store.store import StoreError
-from waterclock.executor.attempt import record
-from waterclock.executor.attempt.in_hand import Running, ended_by
-from waterclock.executor.attempt.record import Attempt
-from waterclock.executor.perform.archives import BadArchive, unpack
+from waterclock.executor import attempt_record
+from waterclock.executor.attempt_record import Attempt
+from waterclock.executor.in_flight import Running, ended_by
 from waterclock.executor.perform.artifact_cache import ArtifactCache, NoSuchArtifact
 from waterclock.executor.perform.process import ProcessPerformer
 from waterclock.proto.spec import Artifact
+
+MOST_BYTES = 4 * 1024 * 1024 * 1024
+MOST_FILES = 100_000
+_COPY = 1024 * 1024
+
+
+class BadArchive(Exception):
+    pass
+
+
+def unpack(archive: Path, into: Path) -> None:
+    """A tar (also compressed) or zip file. Raises BadArchive; what was unpacked until then is left for the caller."""
+    try:
+        if zipfile.is_zipfile(archive):
+            _unpack_zip(archive, into)
+        else:
+            _unpack_tar(archive, into)
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
+        raise BadArchive(f"cannot unpack it: {error}") from error
+
+
+def _unpack_tar(archive: Path, into: Path) -> None:
+    budget = _Budget()
+    with tarfile.open(archive, "r:*") as tar:
+        for member in tar:
+            budget.spend(member.size)
+            tar.extract(member, into, filter="data")
+
+
+def _unpack_zip(archive: Path, into: Path) -> None:
+    budget = _Budget()
+    with zipfile.ZipFile(archive) as bundle:
+        for member in bundle.infolist():
+            path = _inside(member.filename)
+            mode = member.external_attr >> 16
+            if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise BadArchive(f"{member.filename} is neither a file nor a directory")
+            if member.is_dir():
+                (into / path).mkdir(parents=True, exist_ok=True)
+                continue
+            (into / path).parent.mkdir(parents=True, exist_ok=True)
+            with bundle.open(member) as source, (into / path).open("wb") as target:
+                while piece := source.read(_COPY):
+                    budget.spend(len(piece), files=0)
+                    target.write(piece)
+            budget.spend(0)
+            (into / path).chmod(0o700 if mode & 0o111 else 0o600)
+
+
+def _inside(name: str) -> PurePosixPath:
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts:
+        raise BadArchive(f"{name} would lie outside of its directory")
+    return path
+
+
+class _Budget:
+    """Counts what really comes out: a header may lie, and a small file may hold a very large one."""
+
+    def __init__(self) -> None:
+        self._bytes = MOST_BYTES
+        self._files = MOST_FILES
+
+    def spend(self, size: int, files: int = 1) -> None:
+        self._bytes -= size
+        self._files -= files
+        if self._bytes < 0:
+            raise BadArchive(f"more than {MOST_BYTES} bytes unpacked")
+        if self._files < 0:
+            raise BadArchive(f"more than {MOST_FILES} files")
+
 
 _ELF = b"\x7fELF"
 _SHEBANG = b"#!"
@@ -27,7 +109,7 @@ class ArtifactPerformer:
         self._cache = cache
         self._root = root
 
-    async def perform(self, attempt: Attempt, running: Running) -> record.Ending:
+    async def perform(self, attempt: Attempt, running: Running) -> attempt_record.Ending:
         task = attempt.item.spec.task
         assert isinstance(task, Artifact)
         assert running.task is not None
@@ -45,13 +127,13 @@ class ArtifactPerformer:
             own_task.uncancel()
             return ended_by(running.cause)
         except (NoSuchArtifact, BadArchive) as error:
-            return record.Failed(reason=str(error), error=type(error).__name__, final=True)
+            return attempt_record.Failed(reason=str(error), error=type(error).__name__, final=True)
         except StoreError as error:
-            return record.Failed(reason=str(error), error=type(error).__name__)
+            return attempt_record.Failed(reason=str(error), error=type(error).__name__)
 
     async def _run_inside(
         self, attempt: Attempt, running: Running, task: Artifact, archive: Path, entry: str
-    ) -> record.Ending:
+    ) -> attempt_record.Ending:
         """Each attempt unpacks for itself and runs in what it unpacked: it may change it, and nobody else sees that."""
         directory = self._root / f"unpacked-{secrets.token_hex(8)}"
         directory.mkdir(mode=0o700)

@@ -14,13 +14,13 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from waterclock.executor.attempt import record
-from waterclock.executor.attempt.in_hand import Running, ended_by
-from waterclock.executor.attempt.record import Attempt
+from waterclock.executor import attempt_record
+from waterclock.executor.attempt_record import Attempt
+from waterclock.executor.in_flight import Running, ended_by
 from waterclock.executor.logs.output import OutputLog, Outputs
-from waterclock.executor.perform.environment import scheduled_text
-from waterclock.executor.perform.json_output import LIMIT, from_line
+from waterclock.executor.perform.process import scheduled_text
 from waterclock.executor.perform.public_addresses import NotPublic, PublicResolver, is_address, require_public
+from waterclock.executor.perform.results import LIMIT, from_line
 from waterclock.proto.spec import Http
 
 LONGEST = 24 * 3600.0
@@ -77,7 +77,7 @@ class HttpPerformer:
         ) as session:
             yield cls(session, outputs, private=private, loopback=loopback)
 
-    async def perform(self, attempt: Attempt, running: Running) -> record.Ending:
+    async def perform(self, attempt: Attempt, running: Running) -> attempt_record.Ending:
         task = attempt.item.spec.task
         assert isinstance(task, Http)
         assert running.task is not None
@@ -98,7 +98,7 @@ class HttpPerformer:
         log.finish()
         return await log.kept(end)
 
-    async def _call(self, task: Http, attempt: Attempt, log: OutputLog) -> record.Ending:
+    async def _call(self, task: Http, attempt: Attempt, log: OutputLog) -> attempt_record.Ending:
         url = self._checked(task.url)
         log.hear(f"{task.method} {url.with_user(None)}\n".encode())
         body, headers = _body_and_headers(task, attempt)
@@ -109,8 +109,8 @@ class HttpPerformer:
             content = await _content(response, log)
             value = _value(content, response.content_type)
             if response.status in task.ok or (not task.ok and 200 <= response.status < 300):
-                return record.Succeeded(output=value)
-            return record.Failed(
+                return attempt_record.Succeeded(output=value)
+            return attempt_record.Failed(
                 reason=f"HTTP {response.status} {response.reason}".rstrip(),
                 error=str(response.status),
                 error_message=log.tail(),
@@ -181,16 +181,18 @@ def _asked_wait(response: aiohttp.ClientResponse) -> float | None:
     return retry_after_seconds(response.headers.get("Retry-After"), datetime.now(UTC))
 
 
-def _no_answer(error: Exception, log: OutputLog) -> record.Ending:
+def _no_answer(error: Exception, log: OutputLog) -> attempt_record.Ending:
     refused = _cause(error, NotPublic)
     if refused is not None:
-        return record.Failed(reason=f"refused: {refused}", error="NotPublic", final=True)
+        return attempt_record.Failed(reason=f"refused: {refused}", error="NotPublic", final=True)
     if isinstance(error, ValueError) and not isinstance(error, OSError):
-        return record.Failed(
+        return attempt_record.Failed(
             reason=log.mask(f"not to be called: {error}"), error=type(error).__name__, final=True
         )
     said = str(error) or "no answer in time" if isinstance(error, TimeoutError) else str(error)
-    return record.Failed(reason=log.mask(f"{type(error).__name__}: {said}")[:500], error=type(error).__name__)
+    return attempt_record.Failed(
+        reason=log.mask(f"{type(error).__name__}: {said}")[:500], error=type(error).__name__
+    )
 
 
 def _cause(error: BaseException | None, kind: type[Exception]) -> Exception | None:

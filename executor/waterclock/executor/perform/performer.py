@@ -3,8 +3,8 @@
 import asyncio
 from typing import Protocol
 
-from waterclock.executor.attempt.in_hand import Cause, Running
-from waterclock.executor.attempt.record import Attempt, Ending
+from waterclock.executor.attempt_record import Attempt, Ending
+from waterclock.executor.in_flight import Cause, Running
 
 
 def start_deadline(running: Running, seconds: float, grace: float) -> asyncio.TimerHandle:

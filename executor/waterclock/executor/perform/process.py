@@ -1,23 +1,68 @@
-"""Shell commands and programs."""
+"""Shell commands and programs.
+
+The environment a process sees: a few variables of ours, the job's own, and what is known about the attempt.
+"""
 
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from math import ceil
 from pathlib import Path
 
-from waterclock.executor.attempt import record
-from waterclock.executor.attempt.in_hand import Cause, Running, ended_by
-from waterclock.executor.attempt.record import Attempt
+import msgspec
+
+from waterclock.executor import attempt_record
+from waterclock.executor.attempt_record import Attempt
+from waterclock.executor.in_flight import Cause, Running, ended_by
 from waterclock.executor.limits.leases import HELD_SECONDS
 from waterclock.executor.logs.output import OutputLog, Outputs
-from waterclock.executor.perform.environment import environment, payload_of
-from waterclock.executor.perform.json_output import from_line
+from waterclock.executor.perform.results import from_line
 from waterclock.executor.warden.client import CannotStart, Process, Processes
 from waterclock.executor.warden.messages import Exited, Limits
 from waterclock.proto import policies
 from waterclock.proto.spec import Argv, Shell
+
+PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
+
+_LONGEST_VALUE = 96 * 1024
+"""The kernel takes no longer string than 128 KiB; a larger payload is on stdin only."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_encode = msgspec.json.Encoder().encode
+
+
+def payload_of(attempt: Attempt) -> bytes:
+    """The payload as the job reads it; empty if there is none."""
+    payload = attempt.item.spec.payload
+    return b"" if payload is None else _encode(payload)
+
+
+def environment(
+    attempt: Attempt, own: Mapping[str, str], payload: bytes, base: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    item = attempt.item
+    env = {name: base[name] for name in PASSED_ON if name in base}
+    env.setdefault("PATH", os.defpath)
+    env.update(own)
+    env["WATERCLOCK_RUN_ID"] = item.run_id
+    env["WATERCLOCK_JOB_ID"] = item.job_id
+    env["WATERCLOCK_ATTEMPT"] = str(item.attempt)
+    env["WATERCLOCK_SCHEDULED_TIME"] = scheduled_text(item.scheduled)
+    env["WATERCLOCK_IDEMPOTENCY_KEY"] = item.run_id
+    # These two are there, empty, also where there is nothing to say: a script under `set -u` may name them.
+    env["WATERCLOCK_FENCING_TOKEN"] = "" if attempt.fencing_token is None else str(attempt.fencing_token)
+    env["WATERCLOCK_PAYLOAD"] = payload.decode() if len(payload) <= _LONGEST_VALUE else ""
+    if item.index is not None:
+        env["WATERCLOCK_INDEX"] = str(item.index)
+    return env
+
+
+def scheduled_text(instant: int) -> str:
+    """RFC 3339, in UTC."""
+    return (_EPOCH + timedelta(microseconds=instant)).isoformat().replace("+00:00", "Z")
+
 
 NO_LIMITS = Limits()
 _SIGNALLED = 128
@@ -34,7 +79,7 @@ class ProcessPerformer:
         self._directories = processes.directories
         self._home = Path.cwd()
 
-    async def perform(self, attempt: Attempt, running: Running) -> record.Ending:
+    async def perform(self, attempt: Attempt, running: Running) -> attempt_record.Ending:
         task = attempt.item.spec.task
         match task:
             case Shell():
@@ -51,7 +96,7 @@ class ProcessPerformer:
         argv: Sequence[str],
         own_env: dict[str, str],
         directory: str | None = None,
-    ) -> record.Ending:
+    ) -> attempt_record.Ending:
         """Run a program to its end, or until the attempt is stopped and nothing of it is left.
 
         In a fresh directory, or in the one given. It is removed afterwards.
@@ -72,7 +117,7 @@ class ProcessPerformer:
         argv: Sequence[str],
         own_env: dict[str, str],
         directory: str,
-    ) -> tuple[record.Ending, bool]:
+    ) -> tuple[attempt_record.Ending, bool]:
         """How it ended, and whether certainly nobody is left who could be in its directory."""
         log = self._outputs.open(attempt)
         payload = payload_of(attempt)
@@ -98,7 +143,7 @@ class ProcessPerformer:
         finally:
             running.uninterruptible()
         if isinstance(exited, CannotStart):
-            return await log.kept(record.Failed(reason=log.mask(str(exited)))), True
+            return await log.kept(attempt_record.Failed(reason=log.mask(str(exited)))), True
         log.finish(exited.dropped)
         return await log.kept(_ending(exited, running.cause, log)), not exited.strays
 
@@ -121,8 +166,8 @@ class ProcessPerformer:
         return command
 
 
-def _ending(exited: Exited, cause: Cause | None, log: OutputLog) -> record.Ending:
-    traces = record.Traces(
+def _ending(exited: Exited, cause: Cause | None, log: OutputLog) -> attempt_record.Ending:
+    traces = attempt_record.Traces(
         exit_code=exited.code if exited.code >= 0 else _SIGNALLED - exited.code,
         cpu_seconds=round(exited.cpu_seconds, 6),
         memory_bytes=exited.memory_bytes or None,
@@ -131,12 +176,14 @@ def _ending(exited: Exited, cause: Cause | None, log: OutputLog) -> record.Endin
     if cause is not None:
         return ended_by(cause, traces, log.tail())
     if exited.lapsed:
-        return record.Failed(
+        return attempt_record.Failed(
             reason="its lease was not renewed in time", error_message=log.tail(), traces=traces
         )
     if exited.code == 0:
-        return record.Succeeded(output=output, traces=traces)
-    return record.Failed(reason=_reason(exited.code), error_message=log.tail(), output=output, traces=traces)
+        return attempt_record.Succeeded(output=output, traces=traces)
+    return attempt_record.Failed(
+        reason=_reason(exited.code), error_message=log.tail(), output=output, traces=traces
+    )
 
 
 def _reason(code: int) -> str:

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 
-from waterclock.executor.warden.keeper import Keeper
+from waterclock.executor.warden.loop import Keeper
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38

@@ -13,7 +13,6 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
-from waterclock.executor.perform.working_directories import Directories
 from waterclock.executor.warden.abandoned import end_forsaken, remove_forsaken_rooms, room_prefix
 from waterclock.executor.warden.messages import (
     Exited,
@@ -28,6 +27,7 @@ from waterclock.executor.warden.messages import (
     decode_word,
     packed,
 )
+from waterclock.executor.warden.working_directories import Directories
 
 _log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.executor.attempt.in_hand import Cause, InHand
+from waterclock.executor.in_flight import Cause, InHand
 from waterclock.proto import names
 from waterclock.proto.work import StopRequest
 

@@ -2,9 +2,12 @@
 
 A helper process runs one call at a time and is used again. To stop a call its helper is killed. A helper whose
 executor is gone finds its pipe closed and ends.
+
+`python -m waterclock.executor.perform.handler_process FD`: a process that calls handlers, started by `Crew` only.
 """
 
 import asyncio
+import signal
 import socket
 import subprocess
 import sys
@@ -13,10 +16,13 @@ from multiprocessing import spawn
 from multiprocessing.connection import Connection
 from typing import Any
 
-from waterclock.executor.attempt import record
-from waterclock.executor.attempt.in_hand import Cause, Running, ended_by
-from waterclock.executor.attempt.record import Attempt
+import msgspec
+
+from waterclock.executor import attempt_record
+from waterclock.executor.attempt_record import Attempt
 from waterclock.executor.context import Context, Word
+from waterclock.executor.in_flight import Cause, Running, ended_by
+from waterclock.executor.perform.results import encoded, ending_of
 
 Function = Callable[[Context, Any], Any]
 Tell = Callable[[Word], None]
@@ -29,7 +35,9 @@ class Crew:
         self._idle: list[_Helper] = []
         self._all: set[_Helper] = set()
 
-    async def call(self, function: Function, attempt: Attempt, tell: Tell, running: Running) -> record.Ending:
+    async def call(
+        self, function: Function, attempt: Attempt, tell: Tell, running: Running
+    ) -> attempt_record.Ending:
         helper = self._idle.pop() if self._idle else await self._hire()
         running.interruptible(helper.kill)
         end = await helper.call(function, attempt, tell)
@@ -40,7 +48,7 @@ class Crew:
         exit_code = await asyncio.to_thread(helper.wait)
         if running.cause is not None:
             return ended_by(running.cause)
-        return record.Failed(reason=f"its process ended with {exit_code}", error="ProcessEnded")
+        return attempt_record.Failed(reason=f"its process ended with {exit_code}", error="ProcessEnded")
 
     def close(self) -> None:
         for helper in self._all:
@@ -58,7 +66,13 @@ class _Helper:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "waterclock.executor.helper", str(theirs.fileno())],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "waterclock.executor.perform.handler_process",
+                    str(theirs.fileno()),
+                ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
@@ -75,10 +89,10 @@ class _Helper:
     def kill(self, _: Cause | None = None) -> None:
         self._process.kill()
 
-    async def call(self, function: Function, attempt: Attempt, tell: Tell) -> record.Ending | None:
+    async def call(self, function: Function, attempt: Attempt, tell: Tell) -> attempt_record.Ending | None:
         """None if the process died."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[record.Ending | None] = loop.create_future()
+        answer: asyncio.Future[attempt_record.Ending | None] = loop.create_future()
 
         def heard() -> None:
             try:
@@ -96,3 +110,27 @@ class _Helper:
             return await answer
         finally:
             loop.remove_reader(self._pipe.fileno())
+
+
+def serve(pipe: Connection) -> None:
+    """A function and an attempt in; what it says, and an ending, out."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    spawn.prepare(pipe.recv())  # import paths and main module, as multiprocessing does for its own
+    while True:
+        try:
+            function, attempt = pipe.recv()
+        except (EOFError, OSError):
+            return
+        pipe.send(_called(function, attempt, pipe.send))
+
+
+def _called(function: Function, attempt: Attempt, tell: Tell) -> attempt_record.Ending:
+    try:
+        value = encoded(function(Context(attempt, tell), attempt.item.spec.payload))
+        return attempt_record.Succeeded(output=None if value is None else msgspec.json.decode(value))
+    except Exception as error:
+        return ending_of(error)
+
+
+if __name__ == "__main__":
+    serve(Connection(int(sys.argv[1])))

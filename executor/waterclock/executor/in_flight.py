@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.messages import Delivery
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor.attempt import record
-from waterclock.executor.attempt.record import Attempt
-from waterclock.proto.heartbeats import Progress
+from waterclock.executor import attempt_record
+from waterclock.executor.attempt_record import Attempt
+from waterclock.executor.context import Progress
 from waterclock.proto.work import WorkItem
 
 CauseKind = Literal["cancelled", "timed_out", "handed_back", "fenced"]
@@ -99,17 +99,17 @@ class Running:
 
 
 def ended_by(
-    cause: Cause, traces: record.Traces = record.NO_TRACES, error_message: str = ""
-) -> record.Ending:
+    cause: Cause, traces: attempt_record.Traces = attempt_record.NO_TRACES, error_message: str = ""
+) -> attempt_record.Ending:
     match cause.kind:
         case "cancelled":
-            return record.Cancelled(reason=cause.reason, traces=traces)
+            return attempt_record.Cancelled(reason=cause.reason, traces=traces)
         case "timed_out":
-            return record.TimedOut(reason=cause.reason, error_message=error_message, traces=traces)
+            return attempt_record.TimedOut(reason=cause.reason, error_message=error_message, traces=traces)
         case "handed_back":
-            return record.HandedBack(reason=cause.reason, traces=traces)
+            return attempt_record.HandedBack(reason=cause.reason, traces=traces)
         case "fenced":
-            return record.HandedBack(reason=cause.reason, crashed=True, traces=traces)
+            return attempt_record.HandedBack(reason=cause.reason, crashed=True, traces=traces)
         case _:
             assert_never(cause.kind)
 

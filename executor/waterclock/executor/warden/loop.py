@@ -9,8 +9,7 @@ import time
 from typing import assert_never
 
 from waterclock.executor.warden import process_tree
-from waterclock.executor.warden.child import Ward, kill
-from waterclock.executor.warden.launch import CannotStart
+from waterclock.executor.warden.job_process import CannotStart, Ward, kill
 from waterclock.executor.warden.messages import (
     Order,
     Output,
@@ -23,8 +22,8 @@ from waterclock.executor.warden.messages import (
     decode_order,
     packed,
 )
-from waterclock.executor.warden.orphans import Strays
 from waterclock.executor.warden.pipes import OutputPipes
+from waterclock.executor.warden.process_tree import Strays
 
 _GATHER_SECONDS = 0.01
 _GATHER_BYTES = 16 * 1024
