@@ -22,7 +22,7 @@ from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.core.runtime.settings import Settings, as_environment
-from waterclock.executor.warden.client import Processes
+from waterclock.executor.warden.client import WardenClient
 from waterclock.executor.warden.messages import Limits
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, encode
@@ -46,7 +46,7 @@ def bare(jobs: int) -> float:
 
 
 async def through_warden(jobs: int) -> float:
-    async with Processes.open() as processes:
+    async with WardenClient.open() as processes:
         slots = asyncio.Semaphore(SLOTS)
 
         async def one() -> None:
@@ -57,7 +57,7 @@ async def through_warden(jobs: int) -> float:
                     {"PATH": "/bin"},
                     directory=directory,
                     stdin=b"",
-                    hear=lambda _: None,
+                    on_output=lambda _: None,
                     output_bytes=1,
                     limits=Limits(),
                 )

@@ -1,4 +1,4 @@
-"""Runs attempts. `Worker` is the part users import."""
+"""Runs attempts. Users import `Worker`, `Context` and what a handler may raise."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ __all__ = ["Cancel", "Context", "Retry", "Snooze", "Worker"]
 
 
 def __getattr__(name: str) -> object:
-    """Imported on first use: the warden lives in this package and must stay small."""
+    """Imported on first use: the warden is part of this package, and its process must not load the rest."""
     if name in ("Worker", "Context"):
         from waterclock.executor import worker
 

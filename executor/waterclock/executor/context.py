@@ -1,27 +1,26 @@
-"""What a handler is told about its attempt, and what it may say."""
+"""What a handler sees of its attempt, and how it writes to its log and reports progress."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
-
+from waterclock.core.domain.instants import datetime_of
 from waterclock.executor.attempt_record import Attempt
+from waterclock.proto.heartbeats import Progress
 
 _LONGEST_NOTE = 500
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-Word = bytes | Progress
-"""What a handler says: a piece of its log, or how far it has come."""
+HandlerMessage = bytes | Progress
+"""A piece of the handler's log, or its progress."""
 
 
 class Context:
-    __slots__ = ("_attempt", "_tell")
+    __slots__ = ("_attempt", "_send")
 
-    def __init__(self, attempt: Attempt, tell: Callable[[Word], None]) -> None:
+    def __init__(self, attempt: Attempt, send: Callable[[HandlerMessage], None]) -> None:
         self._attempt = attempt
-        self._tell = tell
+        self._send = send
 
     @property
     def run_id(self) -> str:
@@ -43,8 +42,8 @@ class Context:
 
     @property
     def scheduled_time(self) -> datetime:
-        """What the schedule said, whenever it came to run."""
-        return _EPOCH + timedelta(microseconds=self._attempt.item.scheduled)
+        """When the schedule fired, however late it came to run."""
+        return datetime_of(self._attempt.item.scheduled)
 
     @property
     def idempotency_key(self) -> str:
@@ -79,11 +78,11 @@ class Context:
 
     def log(self, text: str) -> None:
         """Add a line to the run's log, from any thread."""
-        self._tell(text.encode(errors="replace") + b"\n")
+        self._send(text.encode(errors="replace") + b"\n")
 
     def progress(self, done: float, note: str = "") -> None:
         """Say how far it has come, from 0 to 1, as often as you like.
 
-        It is shown with the run and to who watches it, every other second at most and once it has run for a second.
+        It is shown with the run and to those who watch it, every other second at most and once it has run for a second.
         """
-        self._tell(Progress(done=min(max(float(done), 0.0), 1.0), note=note[:_LONGEST_NOTE]))
+        self._send(Progress(done=min(max(float(done), 0.0), 1.0), note=note[:_LONGEST_NOTE]))

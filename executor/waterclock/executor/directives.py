@@ -1,4 +1,4 @@
-"""What a handler may raise to say how its attempt ends. Any other exception is a failure, retried by the policy."""
+"""What a handler may raise to decide how its attempt ends. Any other exception is a failure, retried by the policy."""
 
 
 class Directive(Exception):

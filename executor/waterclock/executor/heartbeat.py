@@ -1,4 +1,4 @@
-"""This executor among the others: a heartbeat in the control bucket that is gone when we are."""
+"""This executor's heartbeat in the control bucket. It expires soon after we stop renewing it."""
 
 import asyncio
 import logging
@@ -11,24 +11,23 @@ import msgspec
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor.context import Progress
-from waterclock.executor.in_flight import InHand
+from waterclock.executor.in_flight import InFlight
 from waterclock.proto import names
 from waterclock.proto.heartbeats import ExecutorHeartbeat
 from waterclock.proto.verdicts import InstanceState
 
 _log = logging.getLogger(__name__)
 
-_BEAT_SECONDS = 1.0
+_INTERVAL_SECONDS = 1.0
 _TTL_SECONDS = 4.0
-_LISTED = 500
+_MAX_LISTED_RUNS = 500
 
 
-class Membership:
+class Heartbeat:
     def __init__(
         self,
         bucket: Bucket,
-        in_hand: InHand,
+        in_flight: InFlight,
         *,
         executor_id: str,
         tier: str,
@@ -36,10 +35,11 @@ class Membership:
         handlers: list[str],
         slots: Callable[[], tuple[int, int]],
     ) -> None:
+        """`slots`: returns how many there are and how many are in use."""
         self._bucket = bucket
-        self._in_hand = in_hand
+        self._in_flight = in_flight
         self._key = names.member_key("executor", executor_id)
-        self._about = ExecutorHeartbeat(
+        self._constant = ExecutorHeartbeat(
             instance=executor_id,
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -51,24 +51,24 @@ class Membership:
         self._slots = slots
         self.state: InstanceState = "running"
 
-    async def beat_for_ever(self) -> None:
+    async def run(self) -> None:
         while True:
             try:
-                await self.beat()
+                await self.write()
             except LogError as error:
                 _log.debug("no heartbeat", extra={"error": str(error)})
-            await asyncio.sleep(_BEAT_SECONDS)
+            await asyncio.sleep(_INTERVAL_SECONDS)
 
-    async def beat(self) -> None:
-        held = list(self._in_hand)
-        listed = held[:_LISTED]
+    async def write(self) -> None:
+        held = list(self._in_flight)
+        listed = held[:_MAX_LISTED_RUNS]
         total, used = self._slots()
         heartbeat = msgspec.structs.replace(
-            self._about,
+            self._constant,
             slots=total,
             used=used,
             running=[running.item.run_id for running in listed],
-            more=len(held) > _LISTED,
+            more=len(held) > _MAX_LISTED_RUNS,
             progress={
                 running.item.run_id: running.progress for running in listed if running.progress is not None
             },
@@ -77,8 +77,8 @@ class Membership:
         )
         await self._bucket.put(self._key, msgspec.json.encode(heartbeat), ttl=_TTL_SECONDS)
 
-    async def leave(self) -> None:
+    async def remove(self) -> None:
         try:
             await self._bucket.release(self._key)
         except LogError:
-            pass  # the heartbeat runs out by itself
+            pass  # it expires by itself

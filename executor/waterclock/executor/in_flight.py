@@ -1,4 +1,4 @@
-"""What this executor has in hand: every attempt from its delivery to the acknowledgement of its outcome."""
+"""The attempts this executor holds, each from its delivery until its outcome is acknowledged by the log."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -8,132 +8,154 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.messages import Delivery
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor import attempt_record
-from waterclock.executor.attempt_record import Attempt
-from waterclock.executor.context import Progress
+from waterclock.executor.attempt_record import (
+    NO_DETAILS,
+    Attempt,
+    Cancelled,
+    Details,
+    Result,
+    Returned,
+    TimedOut,
+)
+from waterclock.proto.heartbeats import Progress
 from waterclock.proto.work import WorkItem
 
-CauseKind = Literal["cancelled", "timed_out", "handed_back", "fenced"]
+StopKind = Literal["cancelled", "timed_out", "returned", "lease_lost"]
 
 
-class Cause(Struct, frozen=True, kw_only=True):
+class StopCause(Struct, frozen=True, kw_only=True):
     """Why an attempt is stopped before its end."""
 
-    kind: CauseKind
+    kind: StopKind
     reason: str
     grace: float = 0.0
     """Seconds between TERM and KILL."""
 
 
-Interrupt = Callable[[Cause], object]
+Interrupt = Callable[[StopCause], object]
+
+WorkKey = tuple[str, int]
 
 
-Key = tuple[str, int]
-
-
-def key_of(item: WorkItem) -> Key:
-    """What tells two pieces of work apart: an attempt that was handed back or snoozed is queued again as it was."""
+def work_key(item: WorkItem) -> WorkKey:
+    """What tells two work items apart. The attempt's number does not: one that was returned or snoozed keeps it."""
     return item.run_id, item.queued
 
 
-class Running:
-    """One attempt in hand. Its lane's task owns it; others may only stop it or renew its delivery."""
+class RunningAttempt:
+    """The mutable part of an attempt. Its own task changes it; others may only stop it or renew its delivery."""
 
     __slots__ = (
         "_interrupt",
         "_renew",
         "attempt",
-        "cause",
         "cost",
         "delivery",
+        "delivery_epoch",
         "item",
         "key",
         "progress",
         "pulled",
-        "silences",
+        "reported_progress",
+        "stop_cause",
         "task",
-        "told",
     )
 
-    def __init__(self, item: WorkItem, key: Key, delivery: Delivery, cost: int) -> None:
+    def __init__(self, item: WorkItem, key: WorkKey, delivery: Delivery, cost: int) -> None:
         self.item = item
         self.key = key
         self.delivery = delivery
         self.cost = cost
+        """In slots."""
         self.pulled = now_us()
-        self.silences = 0
-        """Which silence of ours came before its delivery."""
+        self.delivery_epoch = 0
+        """Set by the keepalive: whether the delivery is certainly still ours."""
         self.attempt: Attempt | None = None
-        self.cause: Cause | None = None
+        self.stop_cause: StopCause | None = None
         self.progress: Progress | None = None
-        self.told: Progress | None = None
+        self.reported_progress: Progress | None = None
         """The progress that is in the log."""
         self.task: asyncio.Task[None] | None = None
         self._interrupt: Interrupt | None = None
         self._renew: Callable[[float], None] | None = None
 
-    def stop(self, cause: Cause) -> None:
-        """The first cause names the end; a later one can only hurry it."""
-        if self.cause is None:
-            self.cause = cause
+    def stop(self, cause: StopCause) -> None:
+        """The first cause decides the result; a later one can only shorten the grace."""
+        if self.stop_cause is None:
+            self.stop_cause = cause
         if self._interrupt is not None:
             self._interrupt(cause)
 
-    def interruptible(self, interrupt: Interrupt) -> None:
+    def set_interrupt(self, interrupt: Interrupt) -> None:
         """From now on, stopping the attempt calls `interrupt`; at once if it was stopped before."""
         self._interrupt = interrupt
-        if self.cause is not None:
-            interrupt(self.cause)
+        if self.stop_cause is not None:
+            interrupt(self.stop_cause)
 
-    def on_renewal(self, renew: Callable[[float], None]) -> None:
+    def cancel_task_on_stop(self) -> None:
+        """For a performer that awaits: stopping the attempt cancels its task. See `result_of_cancel`."""
+        task = self.task
+        assert task is not None
+        self.set_interrupt(lambda _: task.cancel())
+
+    def result_of_cancel(self) -> Result:
+        """The result of a performer whose task was cancelled, to be called where it caught CancelledError.
+
+        Raises it again if the attempt was not stopped: then the executor itself is being cancelled.
+        """
+        if self.stop_cause is None:
+            raise asyncio.CancelledError
+        assert self.task is not None
+        self.task.uncancel()
+        return result_of_stop(self.stop_cause)
+
+    def on_lease_renewal(self, renew: Callable[[float], None]) -> None:
         """Call `renew` with the seconds for which the attempt's lease may be relied on, whenever that changes."""
         self._renew = renew
 
-    def renewed(self, seconds: float) -> None:
+    def lease_renewed(self, seconds: float) -> None:
         if self._renew is not None:
             self._renew(seconds)
 
-    def uninterruptible(self) -> None:
-        """What follows must not be disturbed: the performing is over."""
+    def clear_interrupt(self) -> None:
+        """The performing is over. What follows, the saving of its log, must not be disturbed."""
         self._interrupt = self._renew = None
 
 
-def ended_by(
-    cause: Cause, traces: attempt_record.Traces = attempt_record.NO_TRACES, error_message: str = ""
-) -> attempt_record.Ending:
+def result_of_stop(cause: StopCause, details: Details = NO_DETAILS, error_message: str = "") -> Result:
     match cause.kind:
         case "cancelled":
-            return attempt_record.Cancelled(reason=cause.reason, traces=traces)
+            return Cancelled(reason=cause.reason, details=details)
         case "timed_out":
-            return attempt_record.TimedOut(reason=cause.reason, error_message=error_message, traces=traces)
-        case "handed_back":
-            return attempt_record.HandedBack(reason=cause.reason, traces=traces)
-        case "fenced":
-            return attempt_record.HandedBack(reason=cause.reason, crashed=True, traces=traces)
+            return TimedOut(reason=cause.reason, error_message=error_message, details=details)
+        case "returned":
+            return Returned(reason=cause.reason, details=details)
+        case "lease_lost":
+            return Returned(reason=cause.reason, crashed=True, details=details)
         case _:
             assert_never(cause.kind)
 
 
-class InHand:
-    """Everything held. The next attempt of a run may come while the last one's outcome is still on its way."""
+class InFlight:
+    """By work item, not by run: a run's next attempt may come while the outcome of the last is being written."""
 
     def __init__(self) -> None:
-        self._held: dict[Key, Running] = {}
+        self._held: dict[WorkKey, RunningAttempt] = {}
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def __iter__(self) -> Iterator[Running]:
+    def __iter__(self) -> Iterator[RunningAttempt]:
         return iter(list(self._held.values()))
 
-    def get(self, key: Key) -> Running | None:
+    def get(self, key: WorkKey) -> RunningAttempt | None:
         return self._held.get(key)
 
-    def of_run(self, run_id: str) -> list[Running]:
+    def of_run(self, run_id: str) -> list[RunningAttempt]:
         return [running for running in self._held.values() if running.item.run_id == run_id]
 
-    def add(self, running: Running) -> None:
+    def add(self, running: RunningAttempt) -> None:
         self._held[running.key] = running
 
-    def remove(self, running: Running) -> None:
+    def remove(self, running: RunningAttempt) -> None:
         self._held.pop(running.key, None)

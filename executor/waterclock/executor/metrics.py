@@ -1,15 +1,16 @@
-"""What the executor counts, as Prometheus reads it.
+"""The executor's Prometheus metrics.
 
-Counting happens on every attempt, so it is plain arithmetic here; the text is made when somebody asks for it.
+Counting happens on every attempt, so it is plain arithmetic; the metric families are made when they are scraped.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import assert_never
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from waterclock.core.runtime.metrics import Histogram, ScopedCollector, counter, gauge
-from waterclock.executor.attempt.outcome import OutcomeEvent
+from waterclock.executor.attempt_record import FinalEvent
 from waterclock.proto.events import (
     Instant,
     OutcomeRejected,
@@ -23,7 +24,7 @@ from waterclock.proto.events import (
 )
 from waterclock.proto.work import WorkItem
 
-_KINDS = {
+_OUTCOME_NAMES = {
     kind: str(kind.__struct_config__.tag)
     for kind in (
         RunSucceeded,
@@ -36,51 +37,51 @@ _KINDS = {
         OutcomeRejected,
     )
 }
-_NOT_STARTED = (OutcomeRejected, RunsMissed)
+_WITHOUT_START = (OutcomeRejected, RunsMissed)
 
 
-class Tally(ScopedCollector):
-    def __init__(self, *, slots: Callable[[], tuple[int, int]], in_hand: Callable[[], int]) -> None:
+class ExecutorMetrics(ScopedCollector):
+    def __init__(self, *, slots: Callable[[], tuple[int, int]], in_flight: Callable[[], int]) -> None:
         self._slots = slots
-        self._in_hand = in_hand
+        self._in_flight = in_flight
         self._outcomes: Counter[str] = Counter()
-        self._ended: Counter[str] = Counter()
+        self._runs_ended: Counter[str] = Counter()
         self._claims: Counter[str] = Counter()
         self._retries = 0
-        self._dead = 0
-        self._lag = Histogram()
-        self._late = Histogram()
-        self._decide, self._queue, self._start = Histogram(), Histogram(), Histogram()
-        self._took = Histogram()
+        self._dead_letters = 0
+        self._attempt_lag = Histogram()
+        self._start_lag = Histogram()
+        self._decide_lag, self._queue_lag, self._pull_lag = Histogram(), Histogram(), Histogram()
+        self._duration = Histogram()
 
-    def ended(
-        self, item: WorkItem, event: OutcomeEvent | OutcomeRejected | RunsMissed, pulled: Instant
-    ) -> None:
-        kind = _KINDS[type(event)]
+    def count_outcome(self, item: WorkItem, event: FinalEvent, pulled: Instant) -> None:
+        kind = _OUTCOME_NAMES[type(event)]
         self._outcomes[kind] += 1
         match event:
             case RunSucceeded() | RunCancelled() | RunsMissed():
-                self._ended[kind] += 1
+                self._runs_ended[kind] += 1
             case RunFailed() | RunTimedOut():
                 if event.retry_at is None:
-                    self._dead += 1
-                    self._ended[kind] += 1
+                    self._dead_letters += 1
+                    self._runs_ended[kind] += 1
                 else:
                     self._retries += 1
-            case _:
+            case RunSnoozed() | RunReturned() | OutcomeRejected():
                 pass
-        if isinstance(event, _NOT_STARTED) or (started := event.started) is None:
+            case _:
+                assert_never(event)
+        if isinstance(event, _WITHOUT_START) or (started := event.started) is None:
             return
         queued, due = item.queued, item.due
-        self._took.add_us(event.at - started)
-        self._lag.add_us(started - due)
+        self._duration.add_us(event.at - started)
+        self._attempt_lag.add_us(started - due)
         if item.attempt == 1:
-            self._late.add_us(started - item.scheduled)
-        self._decide.add_us(queued - due)
-        self._queue.add_us(pulled - queued)
-        self._start.add_us(started - pulled)
+            self._start_lag.add_us(started - item.scheduled)
+        self._decide_lag.add_us(queued - due)
+        self._queue_lag.add_us(pulled - queued)
+        self._pull_lag.add_us(started - pulled)
 
-    def claimed(self, verdict: str) -> None:
+    def count_claim(self, verdict: str) -> None:
         self._claims[verdict] += 1
 
     def collect(self) -> Iterator[Metric]:
@@ -88,12 +89,14 @@ class Tally(ScopedCollector):
             "waterclock_executor_outcomes", "Attempts that ended, by how.", "outcome", self._outcomes
         )
         yield counter(
-            "waterclock_runs_ended", "Runs that ended with an attempt, by how.", "outcome", self._ended
+            "waterclock_runs_ended", "Runs that ended with an attempt, by how.", "outcome", self._runs_ended
         )
         yield CounterMetricFamily(
             "waterclock_retries", "Attempts to be followed by another.", value=self._retries
         )
-        yield CounterMetricFamily("waterclock_dead_letters", "Runs out of attempts.", value=self._dead)
+        yield CounterMetricFamily(
+            "waterclock_dead_letters", "Runs out of attempts.", value=self._dead_letters
+        )
         yield counter(
             "waterclock_executor_claims", "Redeliveries asked about, by the answer.", "verdict", self._claims
         )
@@ -107,12 +110,12 @@ class Tally(ScopedCollector):
         yield GaugeMetricFamily(
             "waterclock_executor_in_hand",
             "Attempts delivered and not yet acknowledged.",
-            value=self._in_hand(),
+            value=self._in_flight(),
         )
-        yield self._late.family(
+        yield self._start_lag.family(
             "waterclock_start_lag_seconds", "From when a run was scheduled to when it first started."
         )
-        yield self._lag.family(
+        yield self._attempt_lag.family(
             "waterclock_executor_start_lag_seconds", "From when an attempt was due to when it started."
         )
         parts = HistogramMetricFamily(
@@ -120,7 +123,11 @@ class Tally(ScopedCollector):
             "Parts of the start lag: decide (due to queued), queue (to pulled), start (to started).",
             labels=["part"],
         )
-        for part, spread in (("decide", self._decide), ("queue", self._queue), ("start", self._start)):
-            spread.into(parts, (part,))
+        for part, histogram in (
+            ("decide", self._decide_lag),
+            ("queue", self._queue_lag),
+            ("start", self._pull_lag),
+        ):
+            histogram.into(parts, (part,))
         yield parts
-        yield self._took.family("waterclock_executor_attempt_seconds", "From start to end of an attempt.")
+        yield self._duration.family("waterclock_executor_attempt_seconds", "From start to end of an attempt.")

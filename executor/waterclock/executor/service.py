@@ -1,42 +1,72 @@
-"""The executor: lanes of slots, filled from the work queue, reporting to the log."""
+"""The executor: pools of slots, each filled from the work queue, reporting to the log. Its parts are opened here."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from msgspec import Struct
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Broadcast, Connection, open_log
 from waterclock.core.jetstream.frames import FrameWriter
 from waterclock.core.jetstream.log_identity import LogWatch
 from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.jetstream.work_queue import Acks
 from waterclock.core.runtime.data_directory import resolved
 from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready, run_service
 from waterclock.core.runtime.settings import Settings, SettingsError, load
+from waterclock.core.runtime.tasks import supervised
 from waterclock.core.store.factory import open_store
-from waterclock.executor.attempt.reporter import ProgressReports
-from waterclock.executor.attempt.runner import Lane
-from waterclock.executor.attempt.shared import Desk
-from waterclock.executor.heartbeat import Membership
-from waterclock.executor.in_flight import InHand
-from waterclock.executor.intake.puller import Puller, sources_of
-from waterclock.executor.intake.routes import Line, command_line, worker_line
-from waterclock.executor.intake.sources import Slots
-from waterclock.executor.logs.output import Outputs, telling
-from waterclock.executor.metrics import Tally
-from waterclock.executor.warden.client import Processes
+from waterclock.executor.attempt.keepalive import KeepAlive
+from waterclock.executor.attempt.reporter import ProgressReports, Reporter
+from waterclock.executor.attempt.runner import Runner
+from waterclock.executor.attempt.stop_requests import StopRequests
+from waterclock.executor.heartbeat import Heartbeat
+from waterclock.executor.in_flight import InFlight
+from waterclock.executor.intake.claims import Claims
+from waterclock.executor.intake.dispatcher import Dispatcher
+from waterclock.executor.intake.puller import Puller
+from waterclock.executor.intake.slots import Slots
+from waterclock.executor.intake.sources import sources_of
+from waterclock.executor.limits.admission import Admission
+from waterclock.executor.limits.concurrency import ConcurrencyLimits
+from waterclock.executor.limits.leases import RunLeases
+from waterclock.executor.limits.rate import RateLimits
+from waterclock.executor.logs.output import OutputLogs, answering_output_requests
+from waterclock.executor.metrics import ExecutorMetrics
+from waterclock.executor.perform.performers import Performers, queue_performers, worker_performers
+from waterclock.executor.warden.client import WardenClient
 from waterclock.executor.worker import Worker, load_workers
 from waterclock.proto import names
 
 _log = logging.getLogger(__name__)
 
-_MOST_IN_HAND = 20_000
-"""Ended, but not yet in the log: more than this and the log is away, so nothing more is begun."""
+_MAX_IN_FLIGHT = 20_000
+"""Ended, but not yet in the log: if there are more than this the log is away, and nothing more is begun."""
 
 
 async def run(settings: Settings, stop: StopSignal) -> None:
     """Serve the queue's commands, programs and calls, and the handlers of the workers that were named."""
     await Executor(settings, load_workers(settings.worker), processes=True).run(stop)
+
+
+def serve_worker(worker: Worker, flags: dict[str, object]) -> int:
+    """`Worker.run()`: a program that is one worker and nothing else. Returns the exit code."""
+
+    async def entry(settings: Settings, stop: StopSignal) -> None:
+        await Executor(settings, [worker], processes=False).run(stop)
+
+    return run_service("worker", entry, resolved(load(flags), "executor"))
+
+
+class _Pool(Struct, frozen=True, kw_only=True):
+    """Slots, and what they serve. There is one for the queue's commands and one for each worker."""
+
+    routes: list[str]
+    tier: str
+    slots: int
+    performers: Performers
 
 
 class Executor:
@@ -53,94 +83,105 @@ class Executor:
         self._slots: list[Slots] = []
 
     async def run(self, stop: StopSignal) -> None:
+        settings, executor_id = self._settings, self.executor_id
         async with AsyncExitStack() as scope:
-            connection = await scope.enter_async_context(open_log(self._settings, name=self.executor_id))
+            connection = await scope.enter_async_context(open_log(settings, name=executor_id))
             log_watch = LogWatch(connection)
             await log_watch.check()
             publisher = Publisher(connection)
-            frames = FrameWriter(publisher, writer=self.executor_id)
+            frames = FrameWriter(publisher, writer=executor_id)
             control = Bucket(connection, publisher, names.CONTROL)
-            in_hand = InHand()
-            tally = Tally(slots=self._total_and_used, in_hand=lambda: len(in_hand))
-            desk = Desk.furnished(
-                self._settings,
-                self.executor_id,
-                connection=connection,
-                frames=frames,
-                control=control,
-                in_hand=in_hand,
-                tally=tally,
-            )
-            scope.enter_context(tally.registered())
-            await scope.enter_async_context(desk.stops.listening(connection, self.executor_id))
-            processes = await scope.enter_async_context(Processes.open()) if self._runs_processes else None
-            lines = await self._lines(scope, connection, publisher, processes)
-            opened = [await self._open(scope, connection, desk, line) for line in lines]
-            membership = self._membership(control, in_hand)
-            async with _background(
-                desk.keep_alive.run(),
-                desk.gates.keys.renew_for_ever(),
-                membership.beat_for_ever(),
-                ProgressReports(in_hand, frames.append, desk.reporter.partition_of).tell_for_ever(),
-                log_watch.run(),
-                _alive(processes),
-            ):
+            in_flight = InFlight()
+            metrics = ExecutorMetrics(slots=self._total_and_used, in_flight=lambda: len(in_flight))
+            scope.enter_context(metrics.registered())
+            shared = _SharedParts(settings, executor_id, connection, frames, control, in_flight, metrics)
+            stop_requests = shared.stop_requests.subscribed(connection, executor_id)
+            await scope.enter_async_context(stop_requests)
+            warden = await scope.enter_async_context(WardenClient.open()) if self._runs_processes else None
+            pools = await self._pools(scope, connection, publisher, warden)
+            opened = [await self._open(scope, connection, shared, pool) for pool in pools]
+            heartbeat = self._heartbeat(control, in_flight)
+            progress = ProgressReports(in_flight, frames.append, shared.reporter.partition_of)
+            async with supervised() as tasks:
+                tasks.keep(shared.keepalive.run(), name="renew deliveries")
+                tasks.keep(shared.admission.concurrency.keep_renewed(), name="renew concurrency permits")
+                tasks.keep(heartbeat.run(), name="heartbeat")
+                tasks.keep(progress.run(), name="report progress")
+                tasks.keep(log_watch.run(), name="watch the log's identity")
+                if warden is not None:
+                    tasks.keep(warden.until_lost(), name="warden")
                 self.taking_work.set()
                 ready()
-                _log.info("taking work", extra={"executor": self.executor_id})
+                _log.info("taking work", extra={"executor": executor_id})
                 await stop.wait()
-                membership.state = "draining"
+                heartbeat.state = "draining"
                 await asyncio.gather(*(puller.stop() for _, puller in opened))
-                await asyncio.gather(*(lane.drain(self._settings.grace_seconds) for lane, _ in opened))
+                await asyncio.gather(*(dispatcher.drain(settings.grace_seconds) for dispatcher, _ in opened))
                 await frames.close()
-            await membership.leave()
+            await heartbeat.remove()
 
-    async def _lines(
+    async def _pools(
         self,
         scope: AsyncExitStack,
         connection: Connection,
         publisher: Publisher,
-        processes: Processes | None,
-    ) -> list[Line]:
+        warden: WardenClient | None,
+    ) -> list[_Pool]:
         settings = self._settings
         logs = await scope.enter_async_context(open_store(settings, connection, publisher, names.LOGS))
-        outputs = Outputs(logs, Broadcast(connection), settings.output_limit)
-        await scope.enter_async_context(telling(connection, outputs, self.executor_id))
-        lines = [scope.enter_context(worker_line(worker, outputs)) for worker in self._workers]
-        if processes is not None:
+        outputs = OutputLogs(logs, Broadcast(connection), settings.output_limit)
+        await scope.enter_async_context(answering_output_requests(connection, outputs, self.executor_id))
+        pools = [
+            _Pool(
+                # Each handler has a route of its own, so that no worker is given what it cannot run.
+                routes=[names.route_of(worker.queue, name) for name in worker.handlers],
+                tier=worker.tier,
+                slots=worker.slots,
+                performers=scope.enter_context(worker_performers(worker, outputs)),
+            )
+            for worker in self._workers
+        ]
+        if warden is not None:
             store = open_store(settings, connection, publisher, names.ARTIFACTS)
             artifacts = await scope.enter_async_context(store)
-            commands = command_line(settings, outputs, processes, artifacts)
-            lines.append(await scope.enter_async_context(commands))
-        return lines
+            performers = queue_performers(settings, outputs, warden, artifacts)
+            pools.append(
+                _Pool(
+                    routes=[settings.queue],
+                    tier=settings.tier,
+                    slots=settings.slots,
+                    performers=await scope.enter_async_context(performers),
+                )
+            )
+        return pools
 
     async def _open(
-        self, scope: AsyncExitStack, connection: Connection, desk: Desk, line: Line
-    ) -> tuple[Lane, Puller]:
-        slots = Slots(line.slots)
+        self, scope: AsyncExitStack, connection: Connection, shared: "_SharedParts", pool: _Pool
+    ) -> tuple[Dispatcher, Puller]:
+        slots = Slots(pool.slots)
         self._slots.append(slots)
-        lane = Lane(desk, slots, line.performers)
+        dispatcher = shared.dispatcher(slots, pool.performers)
         puller = Puller(
             connection,
-            sources_of(line.routes, line.tier),
+            sources_of(pool.routes, pool.tier),
             slots,
-            take=lane.take,
-            may_take=lambda: len(desk.in_hand) < _MOST_IN_HAND,
+            dispatch=dispatcher.dispatch,
+            may_pull=lambda: len(shared.in_flight) < _MAX_IN_FLIGHT,
         )
-        lane.on_room = puller.wake
-        scope.push_async_callback(lane.close)
+        dispatcher.on_free_slot = puller.wake
+        scope.push_async_callback(dispatcher.close)
         await scope.enter_async_context(puller.pulling())
-        return lane, puller
+        return dispatcher, puller
 
-    def _membership(self, bucket: Bucket, in_hand: InHand) -> Membership:
+    def _heartbeat(self, bucket: Bucket, in_flight: InFlight) -> Heartbeat:
         queues = {worker.queue for worker in self._workers}
         tiers = {worker.tier for worker in self._workers}
         if self._runs_processes:
             queues.add(self._settings.queue)
             tiers.add(self._settings.tier)
-        return Membership(
+        return Heartbeat(
             bucket,
-            in_hand,
+            in_flight,
             executor_id=self.executor_id,
             tier=max(tiers, key=names.TIERS.index),
             queues=sorted(queues),
@@ -152,26 +193,55 @@ class Executor:
         return sum(slots.total for slots in self._slots), sum(slots.used for slots in self._slots)
 
 
-async def _alive(processes: Processes | None) -> None:
-    """Fails when the warden dies: without it we do not know what runs."""
-    if processes is not None:
-        await processes.lost
+class _SharedParts:
+    """What the pools of an executor have in common."""
 
+    def __init__(
+        self,
+        settings: Settings,
+        executor_id: str,
+        connection: Connection,
+        frames: FrameWriter,
+        control: Bucket,
+        in_flight: InFlight,
+        metrics: ExecutorMetrics,
+    ) -> None:
+        partitions = settings.partitions
+        self._executor_id = executor_id
+        self._stop_grace = settings.stop_grace_seconds
+        self._acks = Acks(connection)
+        self._claims = Claims(connection, metrics, executor_id=executor_id, partitions=partitions)
+        self._leases = RunLeases(control, executor_id)
+        self.in_flight = in_flight
+        self.keepalive = KeepAlive(
+            in_flight,
+            self._acks,
+            ack_wait=settings.ack_wait_seconds,
+            connected=lambda: connection.nc.is_connected,
+        )
+        self.reporter = Reporter(frames, in_flight, metrics, executor_id=executor_id, partitions=partitions)
+        self.stop_requests = StopRequests(in_flight, grace=settings.stop_grace_seconds)
+        self.admission = Admission(ConcurrencyLimits(control, executor_id), RateLimits(control))
 
-@asynccontextmanager
-async def _background(*work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Tasks that live as long as the scope; if one fails, so does the scope."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(each) for each in work]
-        yield
-        for task in tasks:
-            task.cancel()
-
-
-def serve_worker(worker: Worker, flags: dict[str, object]) -> int:
-    """`Worker.run()`: a program that is one worker and nothing else. Returns the exit code."""
-
-    async def entry(settings: Settings, stop: StopSignal) -> None:
-        await Executor(settings, [worker], processes=False).run(stop)
-
-    return run_service("worker", entry, resolved(load(flags), "executor"))
+    def dispatcher(self, slots: Slots, performers: Performers) -> Dispatcher:
+        runner = Runner(
+            performers,
+            executor_id=self._executor_id,
+            in_flight=self.in_flight,
+            keepalive=self.keepalive,
+            reporter=self.reporter,
+            leases=self._leases,
+            concurrency=self.admission.concurrency,
+            stop_grace=self._stop_grace,
+        )
+        return Dispatcher(
+            slots,
+            runner,
+            in_flight=self.in_flight,
+            acks=self._acks,
+            keepalive=self.keepalive,
+            reporter=self.reporter,
+            stop_requests=self.stop_requests,
+            claims=self._claims,
+            admission=self.admission,
+        )

@@ -1,7 +1,4 @@
-"""The SDK: a program's own functions as handlers of jobs.
-
-Workers named as `MODULE:NAME`, imported from where the command was started.
-"""
+"""The SDK: a program's own functions as handlers of jobs."""
 
 import importlib
 import inspect
@@ -12,11 +9,10 @@ from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 
-from waterclock.core.runtime.settings import SettingsError
 from waterclock.executor.context import Context
 from waterclock.proto import names
 
-__all__ = ["Context", "Handled", "Worker"]
+__all__ = ["Context", "RegisteredHandler", "Worker", "load_workers"]
 
 AsyncHandler = Callable[[Context, Any], Awaitable[Any]]
 SyncHandler = Callable[[Context, Any], Any]
@@ -26,7 +22,7 @@ H = TypeVar("H", bound=AnyHandler)
 RunIn = Literal["loop", "thread", "process"]
 
 
-class Handled(Struct, frozen=True, kw_only=True):
+class RegisteredHandler(Struct, frozen=True, kw_only=True):
     """A handler and where it runs."""
 
     name: str
@@ -56,7 +52,7 @@ class Worker:
         self.queue = queue
         self.tier = tier
         self.slots = slots
-        self.handlers: dict[str, Handled] = {}
+        self.handlers: dict[str, RegisteredHandler] = {}
 
     def handler(self, name: str, *, run_in: RunIn | None = None) -> Callable[[H], H]:
         """Serve the jobs whose `job_type` is `name`.
@@ -74,7 +70,9 @@ class Worker:
             where: RunIn = run_in or ("loop" if is_async else "thread")
             if is_async and where != "loop":
                 raise ValueError(f"{name}: an async handler runs in the loop, not in a {where}")
-            self.handlers[name] = Handled(name=name, function=function, run_in=where, is_async=is_async)
+            self.handlers[name] = RegisteredHandler(
+                name=name, function=function, run_in=where, is_async=is_async
+            )
             return function
 
         return register
@@ -87,12 +85,15 @@ class Worker:
 
 
 def load_workers(paths: Sequence[str]) -> list[Worker]:
+    """Import workers named as `MODULE:NAME`, also from the directory in which the command was started."""
     if paths and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    return [_load(path) for path in paths]
+    return [_load_worker(path) for path in paths]
 
 
-def _load(path: str) -> Worker:
+def _load_worker(path: str) -> Worker:
+    from waterclock.core.runtime.settings import SettingsError
+
     module_name, _, name = path.partition(":")
     try:
         module = importlib.import_module(module_name)

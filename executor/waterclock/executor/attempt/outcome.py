@@ -1,11 +1,23 @@
-"""What the end of an attempt means: the event that goes into the log. Pure, and the only place that decides it."""
+"""Step four, classify: what the result of an attempt means, as the event that goes into the log.
+
+Pure, and the only place that decides whether and when an attempt is followed by another.
+"""
 
 from typing import assert_never
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.run.retry import CRASH_LIMIT, next_attempt_at
-from waterclock.executor import attempt_record
-from waterclock.executor.attempt_record import Attempt
+from waterclock.executor.attempt_record import (
+    Attempt,
+    Cancelled,
+    Failed,
+    OutcomeEvent,
+    Result,
+    Returned,
+    Snoozed,
+    Succeeded,
+    TimedOut,
+)
 from waterclock.proto.events import (
     Instant,
     OutcomeRejected,
@@ -17,13 +29,11 @@ from waterclock.proto.events import (
     RunTimedOut,
 )
 
-OutcomeEvent = RunSucceeded | RunFailed | RunTimedOut | RunSnoozed | RunReturned | RunCancelled
 
-
-def classify(attempt: Attempt, end: attempt_record.Ending, now: Instant) -> OutcomeEvent:
-    item, traces = attempt.item, end.traces
-    match end:
-        case attempt_record.Succeeded(output=output):
+def classify(attempt: Attempt, result: Result, now: Instant) -> OutcomeEvent:
+    item, details = attempt.item, result.details
+    match result:
+        case Succeeded(output=output):
             return RunSucceeded(
                 run_id=item.run_id,
                 at=now,
@@ -31,93 +41,93 @@ def classify(attempt: Attempt, end: attempt_record.Ending, now: Instant) -> Outc
                 executor_id=attempt.executor_id,
                 started=attempt.started,
                 output=output,
-                exit_code=traces.exit_code,
-                log_url=traces.log_url,
-                cpu_seconds=traces.cpu_seconds,
-                memory_bytes=traces.memory_bytes,
+                exit_code=details.exit_code,
+                log_url=details.log_url,
+                cpu_seconds=details.cpu_seconds,
+                memory_bytes=details.memory_bytes,
                 fencing_token=attempt.fencing_token,
             )
-        case attempt_record.Failed():
+        case Failed():
             return RunFailed(
                 run_id=item.run_id,
                 at=now,
                 attempt=item.attempt,
                 executor_id=attempt.executor_id,
                 started=attempt.started,
-                reason=end.reason,
-                error_message=end.error_message,
-                output=end.output,
-                retry_at=_retry_after_failure(attempt, end, now),
-                exit_code=traces.exit_code,
-                log_url=traces.log_url,
-                cpu_seconds=traces.cpu_seconds,
-                memory_bytes=traces.memory_bytes,
+                reason=result.reason,
+                error_message=result.error_message,
+                output=result.output,
+                retry_at=_retry_after_failure(attempt, result, now),
+                exit_code=details.exit_code,
+                log_url=details.log_url,
+                cpu_seconds=details.cpu_seconds,
+                memory_bytes=details.memory_bytes,
                 fencing_token=attempt.fencing_token,
             )
-        case attempt_record.TimedOut():
+        case TimedOut():
             return RunTimedOut(
                 run_id=item.run_id,
                 at=now,
                 attempt=item.attempt,
                 executor_id=attempt.executor_id,
                 started=attempt.started,
-                reason=end.reason,
-                error_message=end.error_message,
+                reason=result.reason,
+                error_message=result.error_message,
                 retry_at=_retry(attempt, now) if item.spec.retry.retry_on_timeout else None,
-                exit_code=traces.exit_code,
-                log_url=traces.log_url,
-                cpu_seconds=traces.cpu_seconds,
-                memory_bytes=traces.memory_bytes,
+                exit_code=details.exit_code,
+                log_url=details.log_url,
+                cpu_seconds=details.cpu_seconds,
+                memory_bytes=details.memory_bytes,
                 fencing_token=attempt.fencing_token,
             )
-        case attempt_record.Snoozed():
+        case Snoozed():
             return RunSnoozed(
                 run_id=item.run_id,
                 at=now,
                 attempt=item.attempt,
                 executor_id=attempt.executor_id,
                 started=attempt.started,
-                until=now + int(end.seconds * SECOND),
-                reason=end.reason,
-                log_url=traces.log_url,
+                until=now + int(result.seconds * SECOND),
+                reason=result.reason,
+                log_url=details.log_url,
                 fencing_token=attempt.fencing_token,
             )
-        case attempt_record.HandedBack():
-            crashes = attempt.crash_count + 1 if end.crashed else 0
+        case Returned():
+            crashes = attempt.crash_count + 1 if result.crashed else 0
             if crashes >= CRASH_LIMIT:
-                reason = f"{end.reason}; {crashes} crashes, no further attempt"
-                return classify(attempt, attempt_record.Failed(reason=reason, final=True, traces=traces), now)
+                reason = f"{result.reason}; {crashes} crashes, no further attempt"
+                return classify(attempt, Failed(reason=reason, final=True, details=details), now)
             return RunReturned(
                 run_id=item.run_id,
                 at=now,
                 attempt=item.attempt,
                 executor_id=attempt.executor_id,
                 started=attempt.started,
-                reason=end.reason,
+                reason=result.reason,
                 crash_count=crashes,
-                log_url=traces.log_url,
+                log_url=details.log_url,
                 fencing_token=attempt.fencing_token,
             )
-        case attempt_record.Cancelled():
+        case Cancelled():
             return RunCancelled(
                 run_id=item.run_id,
                 at=now,
                 attempt=item.attempt,
                 executor_id=attempt.executor_id,
                 started=attempt.started,
-                reason=end.reason,
-                exit_code=traces.exit_code,
-                log_url=traces.log_url,
+                reason=result.reason,
+                exit_code=details.exit_code,
+                log_url=details.log_url,
                 version=item.version,
                 scheduled=item.scheduled,
                 fencing_token=attempt.fencing_token,
             )
         case _:
-            assert_never(end)
+            assert_never(result)
 
 
 def rejected(attempt: Attempt, outcome: OutcomeEvent, current_token: int) -> OutcomeRejected:
-    """An outcome that came too late to count. `current_token`: whose it is now, 0 if nobody's."""
+    """An outcome that came after the lease was lost. `current_token`: of the lease's holder now, 0 if nobody has it."""
     return OutcomeRejected(
         run_id=attempt.item.run_id,
         at=outcome.at,
@@ -129,15 +139,15 @@ def rejected(attempt: Attempt, outcome: OutcomeEvent, current_token: int) -> Out
     )
 
 
-def _retry_after_failure(attempt: Attempt, end: attempt_record.Failed, now: Instant) -> Instant | None:
+def _retry_after_failure(attempt: Attempt, result: Failed, now: Instant) -> Instant | None:
     policy = attempt.item.spec.retry
     if (
-        end.final
-        or end.traces.exit_code in policy.non_retryable_exit_codes
-        or end.error in policy.non_retryable_errors
+        result.final
+        or result.details.exit_code in policy.non_retryable_exit_codes
+        or result.error in policy.non_retryable_errors
     ):
         return None
-    return _retry(attempt, now, end.after_seconds)
+    return _retry(attempt, now, result.after_seconds)
 
 
 def _retry(attempt: Attempt, now: Instant, after_seconds: float | None = None) -> Instant | None:

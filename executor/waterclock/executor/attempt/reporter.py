@@ -1,6 +1,7 @@
-"""Writes what happened into the log, and lets go of the work once the log has it.
+"""Step five, report: writes what happened to attempts into the log, and acks the work once the log has the outcome.
 
-Tells the log how far handlers say they have come: seldom, and not of attempts that will soon be over anyway.
+An attempt is reported as started only after 25 ms. Most end before that, and their outcome says when they started.
+Progress is reported seldom, and not of attempts that have just begun.
 """
 
 import asyncio
@@ -11,138 +12,94 @@ from functools import partial
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.frames import FrameWriter
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor.attempt.outcome import OutcomeEvent
 from waterclock.executor.attempt.tracing import tracer
-from waterclock.executor.in_flight import InHand, Key, Running
-from waterclock.executor.metrics import Tally
+from waterclock.executor.attempt_record import FinalEvent
+from waterclock.executor.in_flight import InFlight, RunningAttempt, WorkKey
+from waterclock.executor.metrics import ExecutorMetrics
 from waterclock.proto import names
-from waterclock.proto.events import Instant, OutcomeRejected, RunReported, RunsMissed, RunStarted
+from waterclock.proto.events import Instant, OutcomeRejected, RunReported, RunStarted
 
-_EVERY_SECONDS = 2.0
-_YOUNG = 1_000_000
-_MOST = 100
-"""In one round, of all attempts together; the others come next."""
+_START_DELAY_SECONDS = 0.025
+_REMEMBERED_OUTCOMES = 10_000
 
-Append = Callable[[int, RunReported], object]
+_PROGRESS_SECONDS = 2.0
+_PROGRESS_MIN_AGE = 1_000_000
+_PROGRESS_BATCH = 100
+"""In one round, of all attempts together; the others follow in the next."""
 
-
-class ProgressReports:
-    def __init__(self, in_hand: InHand, append: Append, partition_of: Callable[[str], int]) -> None:
-        self._in_hand = in_hand
-        self._append = append
-        self._partition_of = partition_of
-
-    async def tell_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(_EVERY_SECONDS)
-            self.tell(now_us())
-
-    def tell(self, now: Instant) -> None:
-        """Report what is news; first of those that have not been reported yet."""
-        news = [running for running in self._in_hand if _has_news(running, now)]
-        for running in sorted(news, key=_told_before)[:_MOST]:
-            attempt, progress = running.attempt, running.progress
-            assert attempt is not None
-            assert progress is not None
-            running.told = progress
-            event = RunReported(
-                run_id=running.item.run_id,
-                at=now,
-                attempt=running.item.attempt,
-                executor_id=attempt.executor_id,
-                done=progress.done,
-                note=progress.note,
-            )
-            self._append(self._partition_of(event.run_id), event)
-
-
-def _has_news(running: Running, now: Instant) -> bool:
-    """An attempt that has ended says so itself; a young one has not even said that it started."""
-    return (
-        running.progress is not None
-        and running.progress != running.told
-        and running.attempt is not None
-        and running.attempt.started < now - _YOUNG
-        and running.task is not None
-        and not running.task.done()
-    )
-
-
-def _told_before(running: Running) -> bool:
-    return running.told is not None
-
-
-_SILENT_SECONDS = 0.025
-_REMEMBERED = 10_000
-
-LetGo = Callable[[Running], None]
-Last = OutcomeEvent | OutcomeRejected | RunsMissed
-"""The last an executor says of an attempt."""
+Ack = Callable[[RunningAttempt], None]
+AppendProgress = Callable[[int, RunReported], object]
 
 
 class Reporter:
     def __init__(
-        self, frames: FrameWriter, in_hand: InHand, tally: Tally, *, executor_id: str, partitions: int
+        self,
+        frames: FrameWriter,
+        in_flight: InFlight,
+        metrics: ExecutorMetrics,
+        *,
+        executor_id: str,
+        partitions: int,
     ) -> None:
         self._frames = frames
-        self._tally = tally
+        self._metrics = metrics
         self._trace = tracer()
-        self._in_hand = in_hand
+        self._in_flight = in_flight
         self._executor_id = executor_id
         self._partitions = partitions
-        self._silent: dict[Key, Running] = {}
-        """Started, but too short a time ago to say so: most attempts end first, and their outcome says it too."""
+        self._unreported_starts: dict[WorkKey, RunningAttempt] = {}
+        """Oldest first."""
         self._timer: asyncio.TimerHandle | None = None
-        self._ended: OrderedDict[Key, None] = OrderedDict()
+        self._reported_outcomes: OrderedDict[WorkKey, None] = OrderedDict()
 
     def partition_of(self, run_id: str) -> int:
         return names.partition_of(run_id, self._partitions)
 
-    def started(self, running: Running) -> None:
-        self._silent[running.key] = running
+    def report_start(self, running: RunningAttempt) -> None:
+        self._unreported_starts[running.key] = running
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._say_all_started)
+            self._timer = asyncio.get_running_loop().call_later(_START_DELAY_SECONDS, self._append_starts)
 
-    def ended(self, running: Running, event: Last, let_go: LetGo | None) -> None:
-        """`let_go` is called when the log has acknowledged the outcome; None: the work is somebody else's by now."""
-        self._silent.pop(running.key, None)
-        self._tally.ended(running.item, event, running.pulled)
+    def report_outcome(self, running: RunningAttempt, event: FinalEvent, ack: Ack | None) -> None:
+        """`ack` is called when the log has acknowledged the outcome; None: the work belongs to another by now."""
+        self._unreported_starts.pop(running.key, None)
+        self._metrics.count_outcome(running.item, event, running.pulled)
         if self._trace is not None:
             self._trace(running.item, event, running.pulled)
-        is_end = not isinstance(event, OutcomeRejected)
+        is_outcome = not isinstance(event, OutcomeRejected)
         self._frames.post(
-            self.partition_of(event.run_id), event, partial(self._acknowledged, running, let_go, is_end)
+            self.partition_of(event.run_id), event, partial(self._acknowledged, running, ack, is_outcome)
         )
 
-    def knows_end_of(self, key: Key) -> bool:
+    def has_reported(self, key: WorkKey) -> bool:
         """Whether the log has an outcome of this attempt from us, as far as we remember."""
-        return key in self._ended
+        return key in self._reported_outcomes
 
     def _acknowledged(
-        self, running: Running, let_go: LetGo | None, is_end: bool, result: int | LogError
+        self, running: RunningAttempt, ack: Ack | None, is_outcome: bool, result: int | LogError
     ) -> None:
-        self._in_hand.remove(running)
-        if isinstance(result, LogError) or not is_end:
-            return  # nothing is settled; the delivery comes back to somebody, who will ask the owner
-        self._ended[running.key] = None
-        if len(self._ended) > _REMEMBERED:
-            self._ended.popitem(last=False)
-        if let_go is not None:
-            let_go(running)
+        self._in_flight.remove(running)
+        if isinstance(result, LogError) or not is_outcome:
+            return  # the delivery comes back to some executor, which will ask the owner
+        self._reported_outcomes[running.key] = None
+        if len(self._reported_outcomes) > _REMEMBERED_OUTCOMES:
+            self._reported_outcomes.popitem(last=False)
+        if ack is not None:
+            ack(running)
 
-    def _say_all_started(self) -> None:
+    def _append_starts(self) -> None:
         self._timer = None
-        long_ago = now_us() - int(_SILENT_SECONDS * 1_000_000)
-        for key, running in list(self._silent.items()):
+        newest = now_us() - int(_START_DELAY_SECONDS * 1_000_000)
+        for key, running in list(self._unreported_starts.items()):
             assert running.attempt is not None
-            if running.attempt.started > long_ago:
+            if running.attempt.started > newest:
                 break
-            del self._silent[key]
-            self._say_started(running)
-        if self._silent:
-            self._timer = asyncio.get_running_loop().call_later(_SILENT_SECONDS, self._say_all_started)
+            del self._unreported_starts[key]
+            self._append_start(running)
+        if self._unreported_starts:
+            self._timer = asyncio.get_running_loop().call_later(_START_DELAY_SECONDS, self._append_starts)
 
-    def _say_started(self, running: Running) -> None:
+    def _append_start(self, running: RunningAttempt) -> None:
         attempt = running.attempt
         assert attempt is not None
         self._frames.append(
@@ -155,3 +112,50 @@ class Reporter:
                 fencing_token=attempt.fencing_token,
             ),
         )
+
+
+class ProgressReports:
+    """Copies what handlers say about their progress into the log, every other second."""
+
+    def __init__(
+        self, in_flight: InFlight, append: AppendProgress, partition_of: Callable[[str], int]
+    ) -> None:
+        self._in_flight = in_flight
+        self._append = append
+        self._partition_of = partition_of
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(_PROGRESS_SECONDS)
+            self.report(now_us())
+
+    def report(self, now: Instant) -> None:
+        """Those that were never reported go first."""
+        changed = [running for running in self._in_flight if _has_unreported_progress(running, now)]
+        changed.sort(key=lambda running: running.reported_progress is not None)
+        for running in changed[:_PROGRESS_BATCH]:
+            attempt, progress = running.attempt, running.progress
+            assert attempt is not None
+            assert progress is not None
+            running.reported_progress = progress
+            event = RunReported(
+                run_id=running.item.run_id,
+                at=now,
+                attempt=running.item.attempt,
+                executor_id=attempt.executor_id,
+                done=progress.done,
+                note=progress.note,
+            )
+            self._append(self._partition_of(event.run_id), event)
+
+
+def _has_unreported_progress(running: RunningAttempt, now: Instant) -> bool:
+    """Not of an attempt that has ended, whose outcome follows; nor of a young one, whose start may be unreported."""
+    return (
+        running.progress is not None
+        and running.progress != running.reported_progress
+        and running.attempt is not None
+        and running.attempt.started < now - _PROGRESS_MIN_AGE
+        and running.task is not None
+        and not running.task.done()
+    )

@@ -1,4 +1,4 @@
-"""Requests to stop a run, from the owner of its partition."""
+"""Requests to stop a run, sent by the owner of its partition when the run is cancelled."""
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.executor.in_flight import Cause, InHand
+from waterclock.executor.in_flight import InFlight, StopCause
 from waterclock.proto import names
 from waterclock.proto.work import StopRequest
 
@@ -16,41 +16,41 @@ _REMEMBERED = 10_000
 _decode = msgspec.json.Decoder(StopRequest).decode
 
 
-class Stops:
-    def __init__(self, in_hand: InHand, *, grace: float) -> None:
-        self._in_hand = in_hand
+class StopRequests:
+    def __init__(self, in_flight: InFlight, *, grace: float) -> None:
+        self._in_flight = in_flight
         self._grace = grace
-        self._withdrawn: OrderedDict[str, None] = OrderedDict()
+        self._before_delivery: OrderedDict[str, None] = OrderedDict()
 
     @asynccontextmanager
-    async def listening(self, connection: Connection, executor_id: str) -> AsyncIterator[None]:
-        ends = [
-            await connection.nc.tap(names.stop_subject(to), lambda _s, _r, _h, data: self.heard(data))
+    async def subscribed(self, connection: Connection, executor_id: str) -> AsyncIterator[None]:
+        unsubscribe = [
+            await connection.nc.tap(names.stop_subject(to), lambda _s, _r, _h, data: self.receive(data))
             for to in (executor_id, "all")
         ]
         try:
             yield
         finally:
-            for end in ends:
-                end()
+            for each in unsubscribe:
+                each()
 
-    def heard(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         try:
             request = _decode(data)
         except msgspec.DecodeError:
             return
-        cause = Cause(kind="cancelled", reason=request.reason, grace=0.0 if request.now else self._grace)
-        held = self._in_hand.of_run(request.run_id)
+        cause = StopCause(kind="cancelled", reason=request.reason, grace=0.0 if request.now else self._grace)
+        held = self._in_flight.of_run(request.run_id)
         for running in held:
             running.stop(cause)
         if not held:
-            self._withdrawn[request.run_id] = None
-            if len(self._withdrawn) > _REMEMBERED:
-                self._withdrawn.popitem(last=False)
+            self._before_delivery[request.run_id] = None
+            if len(self._before_delivery) > _REMEMBERED:
+                self._before_delivery.popitem(last=False)
 
-    def withdrew(self, run_id: str) -> bool:
-        """Whether a stop came before the run did. Its owner has cancelled it already; the work is to be dropped.
+    def came_before(self, run_id: str) -> bool:
+        """Whether a stop came before the run's work did. Its owner has cancelled it already, so the work is dropped.
 
-        Once: a run may be asked for again under the same id.
+        True only once for each request: a run may be asked for again under the same id.
         """
-        return bool(self._withdrawn) and self._withdrawn.pop(run_id, self) is None
+        return bool(self._before_delivery) and self._before_delivery.pop(run_id, self) is None

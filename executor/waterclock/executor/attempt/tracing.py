@@ -1,4 +1,4 @@
-"""OpenTelemetry traces of attempts, for who has configured them; else nothing is loaded and nothing is done.
+"""OpenTelemetry traces of attempts, where they are configured; otherwise nothing is loaded.
 
 No context travels with a run: its trace id is a function of its id, so that the spans of all attempts, whichever
 process makes them, are one trace. Spans are made when an attempt ends, from the times its events carry.
@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 
-from waterclock.executor.attempt.outcome import OutcomeEvent
+from waterclock.executor.attempt_record import FinalEvent
 from waterclock.proto.events import Instant, OutcomeRejected, RunsMissed, RunSucceeded
 from waterclock.proto.work import WorkItem
 
-Trace = Callable[[WorkItem, OutcomeEvent | OutcomeRejected | RunsMissed, Instant], None]
+Trace = Callable[[WorkItem, FinalEvent, Instant], None]
 
 
 def tracer(environ: Mapping[str, str] = os.environ) -> Trace | None:
@@ -26,7 +26,7 @@ def tracer(environ: Mapping[str, str] = os.environ) -> Trace | None:
     return _trace
 
 
-def _trace(item: WorkItem, event: OutcomeEvent | OutcomeRejected | RunsMissed, pulled: Instant) -> None:
+def _trace(item: WorkItem, event: FinalEvent, pulled: Instant) -> None:
     from opentelemetry import trace
 
     if isinstance(event, OutcomeRejected | RunsMissed) or event.started is None:

@@ -1,13 +1,10 @@
-"""May a delivery that is not the first still run? The owner of the partition knows."""
-
-from typing import Literal
+"""Asks the owner of the partition whether a delivery that may not be the first may still run."""
 
 import msgspec
-from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
-from waterclock.executor.metrics import Tally
+from waterclock.executor.metrics import ExecutorMetrics
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.work import ClaimReply, ClaimRequest, WorkItem
@@ -17,28 +14,25 @@ _ANSWER_SECONDS = 2.0
 _decode = msgspec.json.Decoder(ClaimReply).decode
 
 
-class Verdict(Struct, frozen=True):
-    kind: Literal["run", "drop", "wait"]
-    crash_count: int = 0
-
-
-_WAIT = Verdict("wait")
+_WAIT = ClaimReply(verdict="wait")
 
 
 class Claims:
-    def __init__(self, connection: Connection, tally: Tally, *, executor_id: str, partitions: int) -> None:
+    def __init__(
+        self, connection: Connection, metrics: ExecutorMetrics, *, executor_id: str, partitions: int
+    ) -> None:
         self._connection = connection
-        self._tally = tally
+        self._metrics = metrics
         self._executor_id = executor_id
         self._partitions = partitions
 
-    async def ask(self, item: WorkItem, delivered: int) -> Verdict:
-        verdict = await self._ask(item, delivered)
-        self._tally.claimed(verdict.kind)
-        return verdict
+    async def ask(self, item: WorkItem, delivered: int) -> ClaimReply:
+        reply = await self._ask(item, delivered)
+        self._metrics.count_claim(reply.verdict)
+        return reply
 
-    async def _ask(self, item: WorkItem, delivered: int) -> Verdict:
-        """No answer means wait: the owner may be changing."""
+    async def _ask(self, item: WorkItem, delivered: int) -> ClaimReply:
+        """No answer means wait: the partition may be changing its owner."""
         request = ClaimRequest(
             run_id=item.run_id,
             attempt=item.attempt,
@@ -49,11 +43,6 @@ class Claims:
         subject = names.claim_subject(names.partition_of(item.run_id, self._partitions))
         try:
             message = await self._connection.request(subject, encode(request), timeout=_ANSWER_SECONDS)
-            reply = _decode(message.data)
+            return _decode(message.data)
         except (LogError, msgspec.DecodeError):
             return _WAIT
-        match reply.verdict:
-            case "run" | "drop" as kind:
-                return Verdict(kind, reply.crash_count)
-            case _:
-                return _WAIT

@@ -1,4 +1,4 @@
-"""Which waiting work goes first: pure arithmetic on what is known of each band.
+"""Which work is pulled first: pure arithmetic on what is known of each band.
 
 A run gains 10 points of priority for each 5 minutes it is overdue, and a tier below the executor's own counts 100
 less. So among fresh runs the higher priority goes first and an executor serves its own tier first; but nothing
@@ -37,16 +37,16 @@ class Band(Protocol):
 B = TypeVar("B", bound=Band)
 
 
-def young_priority(band: Band) -> int:
-    """Without its age."""
+def base_priority(band: Band) -> int:
+    """Without what it has gained by waiting."""
     return band.priority - band.tiers_below * POINTS_PER_TIER
 
 
 def effective_priority(band: Band, now: Instant) -> float:
     overdue = 0 if band.oldest_due is None else max(0, now - band.oldest_due) / SECOND
-    return young_priority(band) + overdue * POINTS_PER_SECOND
+    return base_priority(band) + overdue * POINTS_PER_SECOND
 
 
-def choose(bands: Iterable[B], now: Instant) -> list[B]:
-    """In the order in which to ask. Equals take turns: the one not served for longest goes first."""
+def in_pull_order(bands: Iterable[B], now: Instant) -> list[B]:
+    """The bands in the order in which to pull from them. Among equals, the one served longest ago goes first."""
     return sorted(bands, key=lambda band: (-effective_priority(band, now), band.last_served))

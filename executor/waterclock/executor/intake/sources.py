@@ -1,40 +1,29 @@
-"""One consumer of the work queue, as the puller sees it.
-
-Room for attempts.
-"""
+"""The consumers of the work queue that an executor pulls from, and what is known about the work behind each."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from waterclock.proto import names
 from waterclock.proto.events import Instant
 from waterclock.proto.work import WorkItem
 
-
-class Slots:
-    """`free` is what may still be promised: neither in use, nor asked for and not yet arrived."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.used = 0
-        self.promised = 0
-
-    @property
-    def free(self) -> int:
-        return self.total - self.used - self.promised
-
-    def fits(self, cost: int) -> bool:
-        return self.used + cost <= self.total
-
-    def cost_of(self, wanted: int) -> int:
-        """What asks for more than there is gets all there is."""
-        return max(1, min(wanted, self.total))
-
-
 _WARM_SECONDS = 1.0
 
 
+def sources_of(routes: Iterable[str], tier: str) -> list["Source"]:
+    """A route's work of this tier and of every lower one, never of a higher."""
+    own = names.TIERS.index(tier)
+    return [
+        Source(route, lower, band, own - index)
+        for route in routes
+        for index, lower in enumerate(names.TIERS[: own + 1])
+        for band in range(len(names.BANDS))
+    ]
+
+
 class Source:
+    """One consumer: of a route, tier and band."""
+
     def __init__(self, route: str, tier: str, band: int, tiers_below: int) -> None:
         self.route = route
         self.tier = tier
@@ -46,10 +35,10 @@ class Source:
         self.oldest_due: Instant | None = None
         self.last_served = 0.0
         self.pending = 0
-        self.asked = 0
-        """How many messages of the current ask are still to come."""
+        self.requested = 0
+        """How many messages of the current pull are still to come."""
         self.quiet = False
-        """Known to be empty. A hint will tell when that changes, or a look now and then."""
+        """Known to be empty. A hint tells when that changes; and every source is pulled from now and then."""
         self.hinted = False
         """Something was just published; it may not be stored yet."""
         self.end_listening: Callable[[], None] | None = None
@@ -59,13 +48,13 @@ class Source:
         """Nothing more is there now, but something was a moment ago."""
         return self.pending == 0 and time.monotonic() - self.last_served < _WARM_SECONDS
 
-    def saw(self, item: WorkItem) -> None:
-        """The item is at the head of the line."""
+    def head_is(self, item: WorkItem) -> None:
+        """The item is the next that this source will deliver."""
         self.priority = item.spec.priority
         self.oldest_due = item.due
 
-    def served(self, item: WorkItem) -> None:
-        """The item was at the head of the line. The next is probably like it, but how old it is is not known."""
+    def head_was(self, item: WorkItem) -> None:
+        """The item was delivered. The next probably has its priority; how old the next is is not known."""
         self.priority = item.spec.priority
         self.oldest_due = None
 

@@ -1,4 +1,4 @@
-"""Work that is done, but that a killed server has not removed."""
+"""Removes work that is done but that a killed server has brought back: its acks were not synced to disk."""
 
 import asyncio
 import logging
@@ -11,8 +11,8 @@ from waterclock.executor.intake.sources import Source
 
 _log = logging.getLogger(__name__)
 
-_SOON_SECONDS = 1.0
-_LATER_SECONDS = 10.0
+_FIRST_SECONDS = 1.0
+_AGAIN_SECONDS = 10.0
 
 Sleep = Callable[[float], Awaitable[object]]
 
@@ -28,22 +28,22 @@ class Sweeper(Protocol):
 async def sweep_after_restarts(
     connection: Reconnecting, queue: Sweeper, sources: Collection[Source], *, sleep: Sleep = asyncio.sleep
 ) -> None:
-    """Soon after each restart, and again until all that the server had given out by then is done.
+    """Soon after each restart, and again until all that the server had delivered by then is done.
 
-    Only what lies before everything unfinished can be swept: one long attempt, or one that comes back late, holds up
-    the rest. Later than that nothing can be left.
+    Only what lies before everything unfinished can be swept: one long attempt, or one that is redelivered late, holds
+    up the rest. Once all that was delivered before the restart is done, nothing can be left.
     """
     restarted = asyncio.Event()
     restarted.set()
-    forget = connection.on_reconnect(restarted.set)
+    unregister = connection.on_reconnect(restarted.set)
     try:
         while True:
             await restarted.wait()
             restarted.clear()
-            await sleep(_SOON_SECONDS)
+            await sleep(_FIRST_SECONDS)
             given_out = {source: await _sweep(queue, source) for source in sources}
             while given_out and not restarted.is_set():
-                await sleep(_LATER_SECONDS)
+                await sleep(_AGAIN_SECONDS)
                 for source, before in list(given_out.items()):
                     now = await _sweep(queue, source)
                     if before is None:
@@ -51,11 +51,11 @@ async def sweep_after_restarts(
                     elif now is not None and now.done >= before.given_out:
                         del given_out[source]
     finally:
-        forget()
+        unregister()
 
 
 async def _sweep(queue: Sweeper, source: Source) -> SweepResult | None:
-    """None: it cannot be told now."""
+    """None if the server does not answer."""
     try:
         swept = await queue.sweep(source.consumer, source.subject)
     except LogError:

@@ -1,49 +1,52 @@
-"""What a run may need beside a slot: a place under its concurrency key, a turn under its rate."""
+"""What a run may need before it gets a slot: a permit under its concurrency key, a turn under its rate key.
+
+A run that would wait long is snoozed instead, so that it does not keep its executor from other work.
+"""
 
 import asyncio
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.clock import now_us
-from waterclock.executor import attempt_record
-from waterclock.executor.in_flight import Running, ended_by
-from waterclock.executor.limits.concurrency import Keys, Place
-from waterclock.executor.limits.rate import LONGEST_HOLD, Rates
+from waterclock.executor.attempt_record import Result, Snoozed
+from waterclock.executor.in_flight import RunningAttempt, result_of_stop
+from waterclock.executor.limits.concurrency import ConcurrencyLimits, Permit
+from waterclock.executor.limits.rate import LONGEST_HOLD_SECONDS, RateLimits
 from waterclock.proto.spec import JobSpec
 
-_SHORTEST, _LONGEST = 1.0, 15.0
+_SHORTEST_SNOOZE, _LONGEST_SNOOZE = 1.0, 15.0
 
 
-def is_gated(spec: JobSpec) -> bool:
+def is_limited(spec: JobSpec) -> bool:
     return spec.concurrency_key is not None or spec.rate_key is not None
 
 
-class Gates:
-    def __init__(self, keys: Keys, rates: Rates) -> None:
-        self.keys = keys
+class Admission:
+    def __init__(self, concurrency: ConcurrencyLimits, rates: RateLimits) -> None:
+        self.concurrency = concurrency
         self._rates = rates
 
-    async def enter(self, running: Running) -> Place | attempt_record.Ending | None:
-        """A place to be given back, nothing if none was needed, or how the attempt ends instead."""
+    async def wait(self, running: RunningAttempt) -> Permit | Result | None:
+        """A permit to be released, nothing if none is needed, or the result of an attempt that was not admitted."""
         spec = running.item.spec
-        place = None
+        permit = None
         if spec.concurrency_key is not None:
             limit = spec.concurrency_limit or 1
-            place = await self.keys.acquire(spec.concurrency_key, limit, running)
-            if place is None:
-                return self._later(running, f"{limit} with the key {spec.concurrency_key} are running")
+            permit = await self.concurrency.acquire(spec.concurrency_key, limit, running)
+            if permit is None:
+                return self._not_admitted(running, f"{limit} with the key {spec.concurrency_key} are running")
         if spec.rate_key is not None and spec.rate_per_second:
             wait = await self._rates.reserve(spec.rate_key, spec.rate_per_second)
-            if wait > LONGEST_HOLD:
-                if place is not None:
-                    await self.keys.release(place)
-                return self._later(running, f"over the rate of {spec.rate_key}", wait)
+            if wait > LONGEST_HOLD_SECONDS:
+                if permit is not None:
+                    await self.concurrency.release(permit)
+                return self._not_admitted(running, f"over the rate of {spec.rate_key}", wait)
             await asyncio.sleep(wait)
-        return place
+        return permit
 
-    def _later(self, running: Running, reason: str, wait: float | None = None) -> attempt_record.Ending:
-        """Who has waited long asks less often: the sooner ones have a better chance."""
-        if running.cause is not None:
-            return ended_by(running.cause)
+    def _not_admitted(self, running: RunningAttempt, reason: str, wait: float | None = None) -> Result:
+        """The longer it has waited the longer it is snoozed: runs that were due recently get a better chance."""
+        if running.stop_cause is not None:
+            return result_of_stop(running.stop_cause)
         waited = (now_us() - running.item.due) / SECOND
-        seconds = min(max(waited / 4, _SHORTEST), _LONGEST) if wait is None else wait
-        return attempt_record.Snoozed(seconds=seconds, reason=reason)
+        seconds = min(max(waited / 4, _SHORTEST_SNOOZE), _LONGEST_SNOOZE) if wait is None else wait
+        return Snoozed(seconds=seconds, reason=reason)

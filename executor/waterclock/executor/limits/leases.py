@@ -1,9 +1,9 @@
-"""Exactly-once effort: a lease for each run, and a token that grows with every lease.
+"""Exactly-once delivery: a lease for each run, and a fencing token that grows with every lease.
 
 The lease is a key of the control bucket, taken by compare-and-set, with a TTL, renewed while the attempt lives.
-Its first revision is the fencing token. An attempt whose lease was not renewed in time is stopped before the
-lease runs out, by the warden if the executor itself hangs; so no two attempts of a run are ever performed at
-once. And an outcome counts only if the lease is still held when it is written: a late one is recorded as rejected.
+Its first revision is the fencing token. An attempt whose lease was not renewed in time is stopped before the lease
+expires, by the warden if the executor itself hangs; so no two attempts of a run are ever performed at once. And an
+outcome counts only if the lease is still held when it is written: a late one is recorded as rejected.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.bucket import Bucket, Entry
 from waterclock.core.jetstream.errors import Conflict, LogError
-from waterclock.executor.in_flight import Cause, Running
+from waterclock.executor.in_flight import RunningAttempt, StopCause
 from waterclock.proto import names
 from waterclock.proto.work import WorkItem
 
@@ -23,9 +23,9 @@ _log = logging.getLogger(__name__)
 
 TTL = 6.0
 HELD_SECONDS = 4.5
-"""How long after it was last renewed the lease is relied on. The rest is for the clocks and the kill."""
+"""How long after its last renewal the lease is relied on. The rest of the TTL covers clock drift and the kill."""
 _RENEW_SECONDS = 1.5
-_TRY_AGAIN_SECONDS = 0.25
+_RETRY_SECONDS = 0.25
 
 
 class Holder(Struct, frozen=True):
@@ -35,30 +35,30 @@ class Holder(Struct, frozen=True):
     """0 in the first revision, which is the token itself."""
 
 
-class Fences:
+class RunLeases:
     def __init__(self, bucket: Bucket, executor_id: str) -> None:
         self._bucket = bucket
         self._executor_id = executor_id
 
-    async def acquire(self, item: WorkItem, running: Running) -> "Fence | None":
+    async def acquire(self, item: WorkItem, running: RunningAttempt) -> "RunLease | None":
         """Wait until no other attempt of this run has the lease. None if the attempt was stopped meanwhile."""
         key = names.run_lease_key(item.run_id)
         holder = Holder(self._executor_id, item.attempt)
-        while running.cause is None:
-            asked = time.monotonic()
+        while running.stop_cause is None:
+            requested = time.monotonic()
             try:
                 token = await self._bucket.create(key, msgspec.json.encode(holder), ttl=TTL)
-                return Fence(self._bucket, key, msgspec.structs.replace(holder, token=token), asked)
+                return RunLease(self._bucket, key, msgspec.structs.replace(holder, token=token), requested)
             except Conflict:
                 pass
             except LogError as error:
                 _log.warning("cannot take a lease", extra={"run_id": item.run_id, "error": str(error)})
-            await asyncio.sleep(_TRY_AGAIN_SECONDS)
+            await asyncio.sleep(_RETRY_SECONDS)
         return None
 
 
-class Fence:
-    """A lease that is held."""
+class RunLease:
+    """The lease of one run, held by this executor."""
 
     def __init__(self, bucket: Bucket, key: str, holder: Holder, renewed: float) -> None:
         self.token = holder.token
@@ -68,14 +68,14 @@ class Fence:
         self._revision = holder.token
         self._renewed = renewed
 
-    async def keep(self, running: Running) -> None:
+    async def keep_renewed(self, running: RunningAttempt) -> None:
         """Renew until cancelled; stop the attempt if that fails for too long."""
         while True:
             await asyncio.sleep(_RENEW_SECONDS)
             try:
                 async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.seconds_left):
                     await self._renew()
-                running.renewed(self.seconds_left)
+                running.lease_renewed(self.seconds_left)
             except Conflict:
                 break
             except LogError:
@@ -83,7 +83,7 @@ class Fence:
                     break
             except TimeoutError:
                 break
-        running.stop(Cause(kind="fenced", reason="its lease was lost"))
+        running.stop(StopCause(kind="lease_lost", reason="its lease was lost"))
 
     @property
     def seconds_left(self) -> float:
@@ -91,7 +91,7 @@ class Fence:
         return self._renewed + HELD_SECONDS - time.monotonic()
 
     async def confirm(self) -> int | None:
-        """Ask the log whether the lease is still ours: None if so, else the token of whoever has it, 0 for nobody."""
+        """Ask the server whether the lease is still ours: None if so, else its holder's token, 0 if it has none."""
         while True:
             try:
                 await self._renew()
@@ -102,24 +102,26 @@ class Fence:
                     return 0
                 if entry.value != self._value:
                     return msgspec.json.decode(entry.value, type=Holder).token or entry.revision
-                self._revision = entry.revision  # a renewal of ours that we had given up
+                self._revision = (
+                    entry.revision
+                )  # a renewal of ours that had timed out here but reached the server
             except LogError:
-                await asyncio.sleep(_TRY_AGAIN_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
 
     async def release(self) -> None:
         try:
             await self._bucket.release(self._key, revision=self._revision)
         except LogError:
-            pass  # it runs out by itself
+            pass  # it expires by itself
 
     async def _entry(self) -> Entry | None:
         while True:
             try:
                 return await self._bucket.get(self._key)
             except LogError:
-                await asyncio.sleep(_TRY_AGAIN_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
 
     async def _renew(self) -> None:
-        asked = time.monotonic()
+        requested = time.monotonic()
         self._revision = await self._bucket.update(self._key, self._value, self._revision, ttl=TTL)
-        self._renewed = asked
+        self._renewed = requested

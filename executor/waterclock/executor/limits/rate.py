@@ -1,4 +1,4 @@
-"""Rate limits by key, on all executors together: one number in the control bucket, moved by compare-and-set."""
+"""Rate limits by key, over all executors together: one instant in the control bucket, moved by compare-and-set."""
 
 import asyncio
 
@@ -10,18 +10,18 @@ from waterclock.executor.limits.concurrency import digest_of
 from waterclock.proto import names
 
 _TRIES = 20
-LONGEST_HOLD = 2.0
-"""A run whose turn is so near is kept here until then; others come back later."""
+LONGEST_HOLD_SECONDS = 2.0
+"""A run whose turn is nearer than this waits for it here; others come back later."""
 
 
-class Rates:
+class RateLimits:
     """Each run moves the instant at which the next may start, and starts at the one it found."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
 
     async def reserve(self, key: str, per_second: float) -> float:
-        """Seconds until this run's turn. Up to LONGEST_HOLD the turn is its own; beyond, it has to ask again."""
+        """Seconds until this run's turn. Beyond LONGEST_HOLD_SECONDS no turn was reserved, and it has to ask again."""
         name = names.rate_state(digest_of(key))
         step = int(SECOND / per_second)
         for _ in range(_TRIES):
@@ -30,7 +30,7 @@ class Rates:
                 now = now_us()
                 turn = max(now, int(entry.value)) if entry is not None else now
                 wait = (turn - now) / SECOND
-                if wait > LONGEST_HOLD:
+                if wait > LONGEST_HOLD_SECONDS:
                     return wait
                 value = str(turn + step).encode()
                 ttl = wait + step / SECOND + 1
@@ -43,4 +43,4 @@ class Rates:
                 continue
             except LogError:
                 await asyncio.sleep(0.2)
-        return LONGEST_HOLD * 2
+        return LONGEST_HOLD_SECONDS * 2

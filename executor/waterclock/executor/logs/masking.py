@@ -1,4 +1,4 @@
-"""Secret values taken out of what is shown."""
+"""Replaces the values of secrets in output by asterisks."""
 
 import re
 from collections.abc import Iterable

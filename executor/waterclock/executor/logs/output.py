@@ -1,7 +1,4 @@
-"""What an attempt says: heard live, masked, limited, and kept when it is over.
-
-Answers what a running attempt has said until now, for those who start to listen in the middle.
-"""
+"""The output of an attempt: masked, limited, published while it runs, and saved to the store when it is over."""
 
 import asyncio
 import logging
@@ -12,7 +9,7 @@ import msgspec
 
 from waterclock.core.jetstream.connection import Broadcast, Connection
 from waterclock.core.store.store import Store, StoreError, log_name, log_url, one_piece
-from waterclock.executor.attempt_record import Attempt, Ending
+from waterclock.executor.attempt_record import Attempt, Result
 from waterclock.executor.logs.masking import NOTHING_SECRET, Masker
 from waterclock.proto import names
 from waterclock.proto.spec import JobSpec
@@ -20,14 +17,15 @@ from waterclock.proto.spec import JobSpec
 _log = logging.getLogger(__name__)
 
 _TRIES = 5
-_PAUSE = 0.2
+_PAUSE_SECONDS = 0.2
+_ROOM_FOR_HEADERS = 1024
 
 Publish = Callable[[str, bytes], None]
 """Sends a message to whoever listens now. Never fails, never waits."""
 
 
-class Outputs:
-    """Opens the log of each attempt."""
+class OutputLogs:
+    """Opens the log of each attempt, and finds the one of a run that is being performed."""
 
     def __init__(self, store: Store, publish: Publish, limit: int) -> None:
         self.store = store
@@ -42,8 +40,8 @@ class Outputs:
         self._open[log.run_id] = log
         return log
 
-    def so_far(self, run_id: str) -> bytes | None:
-        """What a running attempt has said until now; None if none of this run is heard here."""
+    def content_so_far(self, run_id: str) -> bytes | None:
+        """None if no attempt of this run has output here."""
         log = self._open.get(run_id)
         return None if log is None else log.content()
 
@@ -59,7 +57,7 @@ class Outputs:
 class OutputLog:
     __slots__ = ("_dropped", "_masker", "_outputs", "_parts", "_room", "attempt", "run_id", "size")
 
-    def __init__(self, outputs: Outputs, run_id: str, attempt: int, limit: int, masker: Masker) -> None:
+    def __init__(self, outputs: OutputLogs, run_id: str, attempt: int, limit: int, masker: Masker) -> None:
         self._outputs = outputs
         self._masker = masker
         self._parts: list[bytes] = []
@@ -69,11 +67,11 @@ class OutputLog:
         self.attempt = attempt
         self.size = 0
 
-    def hear(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         self._add(self._masker.feed(data))
 
     def finish(self, dropped: int = 0) -> None:
-        """Nothing more will be said; so much was, but not passed on. Once."""
+        """There is no more output. `dropped`: how many bytes over the limit were dropped before they came here."""
         self._add(self._masker.end())
         self._dropped += dropped
         if self._dropped:
@@ -94,25 +92,25 @@ class OutputLog:
         text = b"".join(self._parts[-8:])[-limit:].decode(errors="replace")
         return text.strip()
 
-    async def kept(self, end: Ending) -> Ending:
-        """Put a finished log into the store, and where it is into the ending's traces."""
+    async def save(self, result: Result) -> Result:
+        """Put a finished log into the store. Returns the result with the log's URL."""
         try:
-            return await self._kept(end)
+            return await self._save(result)
         finally:
             self._outputs.close(self)
 
-    async def _kept(self, end: Ending) -> Ending:
+    async def _save(self, result: Result) -> Result:
         if not self.size:
-            return end
+            return result
         for pause in range(1, _TRIES + 1):
             try:
                 await self._outputs.store.put(log_name(self.run_id, self.attempt), one_piece(self.content()))
-                traces = msgspec.structs.replace(end.traces, log_url=log_url(self.run_id))
-                return msgspec.structs.replace(end, traces=traces)
+                details = msgspec.structs.replace(result.details, log_url=log_url(self.run_id))
+                return msgspec.structs.replace(result, details=details)
             except StoreError as error:
-                _log.warning("cannot keep a log", extra={"run_id": self.run_id, "error": str(error)})
-                await asyncio.sleep(pause * _PAUSE)
-        return end
+                _log.warning("cannot save a log", extra={"run_id": self.run_id, "error": str(error)})
+                await asyncio.sleep(pause * _PAUSE_SECONDS)
+        return result
 
     def _add(self, data: bytes) -> None:
         if not data:
@@ -131,26 +129,28 @@ class OutputLog:
 
 
 def _secret_values(spec: JobSpec) -> list[str]:
-    """Secrets are named: variables of the environment, or headers of a call."""
+    """Secrets are given by name: variables of the environment, or headers of a call."""
     named: dict[str, str] = {**getattr(spec.task, "env", {}), **getattr(spec.task, "headers", {})}
     return [named[name] for name in spec.secrets if name in named]
 
 
-_ROOM_FOR_HEADERS = 1024
-
-
 @asynccontextmanager
-async def telling(connection: Connection, outputs: Outputs, executor_id: str) -> AsyncIterator[None]:
-    """Silent about runs that are not here, so that the asker looks elsewhere after a while."""
-    say = Broadcast(connection)
+async def answering_output_requests(
+    connection: Connection, outputs: OutputLogs, executor_id: str
+) -> AsyncIterator[None]:
+    """Answer what a run has written until now, for those who start to follow it in the middle.
 
-    def asked(_subject: bytes, reply: bytes, _headers: bytes, run_id: bytes) -> None:
-        said = outputs.so_far(run_id.decode(errors="replace"))
-        if said is not None and reply:
-            say(reply.decode(), said[: connection.nc.max_payload - _ROOM_FOR_HEADERS])
+    Requests about runs that are not here get no answer; the asker looks elsewhere after a while.
+    """
+    publish = Broadcast(connection)
 
-    end = await connection.nc.tap(names.tell_subject(executor_id), asked)
+    def answer(_subject: bytes, reply: bytes, _headers: bytes, run_id: bytes) -> None:
+        content = outputs.content_so_far(run_id.decode(errors="replace"))
+        if content is not None and reply:
+            publish(reply.decode(), content[: connection.nc.max_payload - _ROOM_FOR_HEADERS])
+
+    unsubscribe = await connection.nc.tap(names.tell_subject(executor_id), answer)
     try:
         yield
     finally:
-        end()
+        unsubscribe()

@@ -1,7 +1,4 @@
-"""Python handlers.
-
-Blocking handlers: each call in a thread, and as well as Python can, stoppable.
-"""
+"""Python handlers: in the event loop, in a thread, or in a process of their own."""
 
 import asyncio
 import ctypes
@@ -11,16 +8,97 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from waterclock.executor import attempt_record
-from waterclock.executor.attempt_record import Attempt
-from waterclock.executor.context import Context, Progress, Word
-from waterclock.executor.in_flight import Cause, Running, ended_by
-from waterclock.executor.logs.output import OutputLog, Outputs
-from waterclock.executor.perform.handler_process import Crew
-from waterclock.executor.perform.results import encoded, ending_of
-from waterclock.executor.worker import Handled
+from waterclock.executor.attempt_record import Attempt, Failed, Result, Succeeded
+from waterclock.executor.context import Context, HandlerMessage
+from waterclock.executor.in_flight import RunningAttempt, StopCause
+from waterclock.executor.logs.output import OutputLog, OutputLogs
+from waterclock.executor.perform.handler_process import HandlerProcesses
+from waterclock.executor.perform.results import encode_output, result_of_exception
+from waterclock.executor.worker import RegisteredHandler
 from waterclock.proto.heartbeats import Progress
 from waterclock.proto.spec import Handler
+
+_NO_OUTPUT = Succeeded()
+
+
+class HandlerPerformer:
+    def __init__(self, handlers: Mapping[str, RegisteredHandler], slots: int, outputs: OutputLogs) -> None:
+        self._handlers = handlers
+        self._outputs = outputs
+        self._threads = HandlerThreads(slots)
+        self._processes = HandlerProcesses()
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, handlers: Mapping[str, RegisteredHandler], slots: int, outputs: OutputLogs
+    ) -> Iterator["HandlerPerformer"]:
+        performer = cls(handlers, slots, outputs)
+        try:
+            yield performer
+        finally:
+            performer._processes.close()
+            performer._threads.close()
+
+    async def perform(self, attempt: Attempt, running: RunningAttempt) -> Result:
+        task = attempt.item.spec.task
+        assert isinstance(task, Handler)
+        handler = self._handlers.get(task.handler)
+        if handler is None:
+            return Failed(reason=f"this worker has no handler {task.handler}")
+        output = _HandlerOutput(self._outputs, attempt, running)
+        context = Context(attempt, output.send_from_thread if handler.run_in == "thread" else output.send)
+        payload = attempt.item.spec.payload
+        try:
+            if handler.is_async:
+                running.cancel_task_on_stop()
+                value = await handler.function(context, payload)
+            elif handler.run_in == "thread":
+                value = await self._threads.call(handler.function, context, payload, running=running)
+            elif handler.run_in == "process":
+                return await output.save(
+                    await self._processes.call(handler.function, attempt, output.send, running)
+                )
+            else:
+                value = handler.function(context, payload)
+            result: Result = _NO_OUTPUT if value is None else Succeeded(output=encode_output(value))
+        except (asyncio.CancelledError, Interrupted):
+            result = running.result_of_cancel()
+        except Exception as error:
+            result = result_of_exception(error)
+        finally:
+            running.clear_interrupt()
+        return result if output.log is None else await output.save(result)
+
+
+class _HandlerOutput:
+    """Receives what a handler logs and reports. The log is opened with its first line: most handlers have none."""
+
+    __slots__ = ("_attempt", "_outputs", "_running", "log")
+
+    def __init__(self, outputs: OutputLogs, attempt: Attempt, running: RunningAttempt) -> None:
+        self._outputs = outputs
+        self._attempt = attempt
+        self._running = running
+        self.log: OutputLog | None = None
+
+    def send(self, message: HandlerMessage) -> None:
+        if isinstance(message, Progress):
+            self._running.progress = message
+            return
+        if self.log is None:
+            self.log = self._outputs.open(self._attempt)
+        self.log.write(message)
+
+    def send_from_thread(self, message: HandlerMessage) -> None:
+        assert self._running.task is not None
+        self._running.task.get_loop().call_soon_threadsafe(self.send, message)
+
+    async def save(self, result: Result) -> Result:
+        if self.log is None:
+            return result
+        self.log.finish()
+        return await self.log.save(result)
 
 
 class Interrupted(BaseException):
@@ -31,25 +109,27 @@ class Interrupted(BaseException):
     """
 
 
-class Threads:
+class HandlerThreads:
+    """Runs blocking handlers, each call in a thread."""
+
     def __init__(self, count: int) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="handler")
 
-    async def call(self, function: Callable[..., Any], *arguments: Any, running: Running) -> Any:
+    async def call(self, function: Callable[..., Any], *arguments: Any, running: RunningAttempt) -> Any:
         """Raises Interrupted if the attempt was stopped and its thread obeyed."""
-        call = _Call(function, arguments)
+        call = _ThreadCall(function, arguments)
         future = asyncio.get_running_loop().run_in_executor(self._pool, call)
-        running.interruptible(call.interrupt)
+        running.set_interrupt(call.interrupt)
         try:
             return await future
         finally:
-            running.uninterruptible()
+            running.clear_interrupt()
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class _Call:
+class _ThreadCall:
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self._function = function
         self._arguments = arguments
@@ -58,17 +138,17 @@ class _Call:
         self._interrupted = False
 
     def __call__(self) -> Any:
-        with self._reachable():
+        with self._interruptible():
             return self._function(*self._arguments)
 
-    def interrupt(self, _: Cause) -> None:
+    def interrupt(self, _: StopCause) -> None:
         with self._lock:
             self._interrupted = True
             if self._thread is not None:
                 _raise_in(self._thread, Interrupted)
 
     @contextmanager
-    def _reachable(self) -> Iterator[None]:
+    def _interruptible(self) -> Iterator[None]:
         """Only in this block may an exception be sent to the thread: after it, the thread is another attempt's."""
         with self._lock:
             if self._interrupted:
@@ -83,97 +163,7 @@ class _Call:
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Have a thread raise, or with None forget that it should."""
+    """Make a thread raise; None revokes an exception that was not delivered yet."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread), ctypes.py_object(error) if error is not None else None
     )
-
-
-_NO_OUTPUT = attempt_record.Succeeded()
-
-
-class HandlerPerformer:
-    def __init__(
-        self, handlers: Mapping[str, Handled], outputs: Outputs, threads: Threads, crew: Crew
-    ) -> None:
-        self._handlers = handlers
-        self._outputs = outputs
-        self._threads = threads
-        self._crew = crew
-
-    async def perform(self, attempt: Attempt, running: Running) -> attempt_record.Ending:
-        task = attempt.item.spec.task
-        assert isinstance(task, Handler)
-        handled = self._handlers.get(task.handler)
-        if handled is None:
-            return attempt_record.Failed(reason=f"this worker has no handler {task.handler}")
-        voice = _Voice(self._outputs, attempt, running)
-        context = Context(attempt, voice.tell_from_thread if handled.run_in == "thread" else voice.tell)
-        payload = attempt.item.spec.payload
-        try:
-            if handled.is_async:
-                running.interruptible(_cancelling(running))
-                value = await handled.function(context, payload)
-            elif handled.run_in == "thread":
-                value = await self._threads.call(handled.function, context, payload, running=running)
-            elif handled.run_in == "process":
-                return await voice.finished(
-                    await self._crew.call(handled.function, attempt, voice.tell, running)
-                )
-            else:
-                value = handled.function(context, payload)
-            end: attempt_record.Ending = (
-                _NO_OUTPUT if value is None else attempt_record.Succeeded(output=encoded(value))
-            )
-        except (asyncio.CancelledError, Interrupted):
-            end = _stopped(running)
-        except Exception as error:
-            end = ending_of(error)
-        finally:
-            running.uninterruptible()
-        return end if voice.log is None else await voice.finished(end)
-
-
-class _Voice:
-    """Hears a handler. The log exists from its first line on: most handlers say nothing."""
-
-    __slots__ = ("_attempt", "_outputs", "_running", "log")
-
-    def __init__(self, outputs: Outputs, attempt: Attempt, running: Running) -> None:
-        self._outputs = outputs
-        self._attempt = attempt
-        self._running = running
-        self.log: OutputLog | None = None
-
-    def tell(self, word: Word) -> None:
-        if isinstance(word, Progress):
-            self._running.progress = word
-            return
-        if self.log is None:
-            self.log = self._outputs.open(self._attempt)
-        self.log.hear(word)
-
-    async def finished(self, end: attempt_record.Ending) -> attempt_record.Ending:
-        if self.log is None:
-            return end
-        self.log.finish()
-        return await self.log.kept(end)
-
-    def tell_from_thread(self, word: Word) -> None:
-        assert self._running.task is not None
-        self._running.task.get_loop().call_soon_threadsafe(self.tell, word)
-
-
-def _cancelling(running: Running) -> Callable[[Cause], object]:
-    task = running.task
-    assert task is not None
-    return lambda _: task.cancel()
-
-
-def _stopped(running: Running) -> attempt_record.Ending:
-    """By us, with a cause; or by whoever cancels the executor itself."""
-    if running.cause is None:
-        raise asyncio.CancelledError
-    assert running.task is not None
-    running.task.uncancel()
-    return ended_by(running.cause)

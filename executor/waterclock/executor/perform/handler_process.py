@@ -1,9 +1,8 @@
-"""Handlers that run in processes of their own: for work that would hold Python's lock, or must be stoppable.
+"""Handlers with `run_in="process"`: for work that would hold Python's lock, or must be killable.
 
-A helper process runs one call at a time and is used again. To stop a call its helper is killed. A helper whose
-executor is gone finds its pipe closed and ends.
-
-`python -m waterclock.executor.perform.handler_process FD`: a process that calls handlers, started by `Crew` only.
+A process calls one handler at a time and is used again. To stop a call its process is killed. A process whose
+executor is gone finds its pipe closed and ends. `HandlerProcesses` is the executor's side; `serve` is the child's,
+started as `python -m waterclock.executor.perform.handler_process FD`.
 """
 
 import asyncio
@@ -18,94 +17,88 @@ from typing import Any
 
 import msgspec
 
-from waterclock.executor import attempt_record
-from waterclock.executor.attempt_record import Attempt
-from waterclock.executor.context import Context, Word
-from waterclock.executor.in_flight import Cause, Running, ended_by
-from waterclock.executor.perform.results import encoded, ending_of
+from waterclock.executor.attempt_record import Attempt, Failed, Result, Succeeded
+from waterclock.executor.context import Context, HandlerMessage
+from waterclock.executor.in_flight import RunningAttempt, StopCause, result_of_stop
+from waterclock.executor.perform.results import encode_output, result_of_exception
 
 Function = Callable[[Context, Any], Any]
-Tell = Callable[[Word], None]
+Send = Callable[[HandlerMessage], None]
+
+_MODULE = "waterclock.executor.perform.handler_process"
 
 
-class Crew:
-    """As many helpers as there were calls at a time."""
+class HandlerProcesses:
+    """As many processes as there were calls at a time."""
 
     def __init__(self) -> None:
-        self._idle: list[_Helper] = []
-        self._all: set[_Helper] = set()
+        self._idle: list[_HandlerProcess] = []
+        self._all: set[_HandlerProcess] = set()
 
-    async def call(
-        self, function: Function, attempt: Attempt, tell: Tell, running: Running
-    ) -> attempt_record.Ending:
-        helper = self._idle.pop() if self._idle else await self._hire()
-        running.interruptible(helper.kill)
-        end = await helper.call(function, attempt, tell)
-        if end is not None:
-            self._idle.append(helper)
-            return end
-        self._all.discard(helper)
-        exit_code = await asyncio.to_thread(helper.wait)
-        if running.cause is not None:
-            return ended_by(running.cause)
-        return attempt_record.Failed(reason=f"its process ended with {exit_code}", error="ProcessEnded")
+    async def call(self, function: Function, attempt: Attempt, send: Send, running: RunningAttempt) -> Result:
+        process = self._idle.pop() if self._idle else await self._start()
+        running.set_interrupt(process.kill)
+        result = await process.call(function, attempt, send)
+        running.clear_interrupt()  # before another attempt gets the process
+        if result is not None:
+            self._idle.append(process)
+            return result
+        self._all.discard(process)
+        exit_code = await asyncio.to_thread(process.wait)
+        if running.stop_cause is not None:
+            return result_of_stop(running.stop_cause)
+        return Failed(reason=f"its process ended with {exit_code}", error="ProcessEnded")
 
     def close(self) -> None:
-        for helper in self._all:
-            helper.kill()
-            helper.wait()
+        for process in self._all:
+            process.kill()
+            process.wait()
 
-    async def _hire(self) -> "_Helper":
-        helper = await asyncio.to_thread(_Helper)
-        self._all.add(helper)
-        return helper
+    async def _start(self) -> "_HandlerProcess":
+        process = await asyncio.to_thread(_HandlerProcess)
+        self._all.add(process)
+        return process
 
 
-class _Helper:
+class _HandlerProcess:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "waterclock.executor.perform.handler_process",
-                    str(theirs.fileno()),
-                ],
+                [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
         self._pipe = Connection(ours.detach())
-        about_us = spawn.get_preparation_data("handler")
-        del about_us["authkey"]  # a secret of multiprocessing's, of no use here
-        self._pipe.send(about_us)
+        preparation = spawn.get_preparation_data("handler")
+        del preparation["authkey"]  # a secret of multiprocessing's, of no use here
+        self._pipe.send(preparation)
 
     def wait(self) -> int:
         """Until it has ended; returns its exit code."""
         return self._process.wait()
 
-    def kill(self, _: Cause | None = None) -> None:
+    def kill(self, _: StopCause | None = None) -> None:
         self._process.kill()
 
-    async def call(self, function: Function, attempt: Attempt, tell: Tell) -> attempt_record.Ending | None:
+    async def call(self, function: Function, attempt: Attempt, send: Send) -> Result | None:
         """None if the process died."""
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[attempt_record.Ending | None] = loop.create_future()
+        answer: asyncio.Future[Result | None] = loop.create_future()
 
-        def heard() -> None:
+        def receive() -> None:
             try:
-                said = self._pipe.recv()
+                message = self._pipe.recv()
             except (EOFError, OSError):
-                said = None
-            if isinstance(said, Word):
-                tell(said)
+                message = None
+            if isinstance(message, HandlerMessage):
+                send(message)
             elif not answer.done():
-                answer.set_result(said)
+                answer.set_result(message)
 
         self._pipe.send((function, attempt))
-        loop.add_reader(self._pipe.fileno(), heard)
+        loop.add_reader(self._pipe.fileno(), receive)
         try:
             return await answer
         finally:
@@ -113,7 +106,7 @@ class _Helper:
 
 
 def serve(pipe: Connection) -> None:
-    """A function and an attempt in; what it says, and an ending, out."""
+    """In the child: receive a function and an attempt, send log lines and progress, then the result; again."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     spawn.prepare(pipe.recv())  # import paths and main module, as multiprocessing does for its own
     while True:
@@ -121,15 +114,15 @@ def serve(pipe: Connection) -> None:
             function, attempt = pipe.recv()
         except (EOFError, OSError):
             return
-        pipe.send(_called(function, attempt, pipe.send))
+        pipe.send(_call(function, attempt, pipe.send))
 
 
-def _called(function: Function, attempt: Attempt, tell: Tell) -> attempt_record.Ending:
+def _call(function: Function, attempt: Attempt, send: Send) -> Result:
     try:
-        value = encoded(function(Context(attempt, tell), attempt.item.spec.payload))
-        return attempt_record.Succeeded(output=None if value is None else msgspec.json.decode(value))
+        value = encode_output(function(Context(attempt, send), attempt.item.spec.payload))
+        return Succeeded(output=None if value is None else msgspec.json.decode(value))
     except Exception as error:
-        return ending_of(error)
+        return result_of_exception(error)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from aiohttp.resolver import ThreadedResolver
 _EMBEDS_IPV4 = tuple(
     ipaddress.IPv6Network(network) for network in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
 )
-"""NAT64, 6to4 and Teredo lead to IPv4 addresses that are not seen here."""
+"""NAT64, 6to4 and Teredo: addresses that lead to an IPv4 address, which is not checked here."""
 
 
 class NotPublic(OSError):
@@ -19,7 +19,7 @@ class NotPublic(OSError):
 def require_public(address: str, loopback: bool = False) -> None:
     """Raises NotPublic for loopback, private, link-local, shared, multicast, reserved, and ways round them.
 
-    `loopback`: this machine is no secret.
+    `loopback`: this machine's own addresses are allowed.
     """
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address):
@@ -34,7 +34,7 @@ def require_public(address: str, loopback: bool = False) -> None:
 
 
 class PublicResolver(AbstractResolver):
-    """Resolves once, and the connection goes to the address that was checked: a name cannot change its mind."""
+    """Resolves a name once, and the connection goes to the address that was checked."""
 
     def __init__(self, loopback: bool = False) -> None:
         self._resolver = ThreadedResolver()
@@ -53,7 +53,7 @@ class PublicResolver(AbstractResolver):
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is written as an address, which no resolver gets to see."""
+    """Whether a host is written as an address. Such a host is not resolved, so it must be checked by itself."""
     try:
         ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

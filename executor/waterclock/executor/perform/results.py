@@ -1,67 +1,62 @@
-"""What a run gives to those after it: one JSON value of limited size.
-
-What an exception of a handler means.
-"""
+"""From what a job gave to a result: output values, which are JSON of limited size, and what exceptions mean."""
 
 import traceback
 from typing import Any
 
 import msgspec
 
-from waterclock.executor import attempt_record
+from waterclock.executor.attempt_record import Cancelled, Failed, Result, Snoozed
 from waterclock.executor.directives import Cancel, Retry, Snooze
 
-LIMIT = 64 * 1024
+OUTPUT_LIMIT = 64 * 1024
+_TRACEBACK_LIMIT = 8 * 1024
+_REASON_LIMIT = 500
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-class NotAnOutput(Exception):
-    pass
+class InvalidOutput(Exception):
+    """A handler returned something that is not JSON, or too large."""
 
 
-def encoded(value: Any) -> Any:
-    """A value as it goes into the event. Raises NotAnOutput."""
+def encode_output(value: Any) -> Any:
+    """A value as it goes into the event. Raises InvalidOutput."""
     if value is None:
         return None
     try:
         data = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise NotAnOutput(f"the output is no JSON: {error}") from error
-    if len(data) > LIMIT:
-        raise NotAnOutput(
-            f"the output is {len(data)} bytes, over the limit of {LIMIT}: keep it elsewhere and return where"
+        raise InvalidOutput(f"the output is no JSON: {error}") from error
+    if len(data) > OUTPUT_LIMIT:
+        raise InvalidOutput(
+            f"the output is {len(data)} bytes, over the limit of {OUTPUT_LIMIT}: keep it elsewhere and return where"
         )
     return msgspec.Raw(data)
 
 
-def from_line(line: bytes) -> Any:
-    """The value of a line if it is one, else None."""
-    if not line or len(line) > LIMIT:
+def parse_output(text: bytes) -> Any:
+    """The value of a process's last line or of a response's body; None if it is not JSON or too large."""
+    if not text or len(text) > OUTPUT_LIMIT:
         return None
     try:
-        return _decode(line)
+        return _decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-_TRACEBACK_LIMIT = 8 * 1024
-_REASON_LIMIT = 500
-
-
-def ending_of(error: Exception) -> attempt_record.Ending:
+def result_of_exception(error: Exception) -> Result:
     match error:
         case Retry():
-            return attempt_record.Failed(reason=str(error), error="Retry", after_seconds=error.after)
+            return Failed(reason=str(error), error="Retry", after_seconds=error.after)
         case Snooze():
-            return attempt_record.Snoozed(seconds=error.seconds, reason=str(error))
+            return Snoozed(seconds=error.seconds, reason=str(error))
         case Cancel():
-            return attempt_record.Cancelled(reason=str(error))
-        case NotAnOutput():
-            return attempt_record.Failed(reason=str(error), final=True)
+            return Cancelled(reason=str(error))
+        case InvalidOutput():
+            return Failed(reason=str(error), final=True)
         case _:
-            return attempt_record.Failed(
+            return Failed(
                 reason=f"{type(error).__name__}: {error}"[:_REASON_LIMIT],
                 error=type(error).__name__,
                 error_message="".join(traceback.format_exception(error))[-_TRACEBACK_LIMIT:],

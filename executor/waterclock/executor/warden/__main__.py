@@ -7,13 +7,13 @@ import signal
 import socket
 import sys
 
-from waterclock.executor.warden.loop import Keeper
+from waterclock.executor.warden.loop import Warden
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
-_MANY_FILES = 8192
-_AHEAD = "-10"
-"""Of the group, as `nice` counts. Sessions of jobs do not inherit it."""
+_OPEN_FILES = 8192
+_AUTOGROUP_NICE = "-10"
+"""The niceness of our scheduling group. Sessions of jobs do not inherit it."""
 
 
 def main() -> None:
@@ -24,28 +24,28 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)  # the executor decides when to end
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    _allow_many_files()
-    _go_first()
+    _raise_open_files()
+    _raise_priority()
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    Keeper(link, sys.argv[2]).run()
+    Warden(link, sys.argv[2]).run()
 
 
-def _go_first() -> None:
-    """Ahead of the jobs, where we may: each has a scheduling group of its own, so that many busy ones would leave us
-    a small share, and a lease that has run out must not wait for those it should stop."""
+def _raise_priority() -> None:
+    """Run before the jobs, where the kernel permits it. Each job has a scheduling group of its own, so many busy ones
+    would leave us a small share, and the kill of a job whose lease has expired must not wait for that job."""
     try:
         with open("/proc/self/autogroup", "w") as group:
-            group.write(_AHEAD)
+            group.write(_AUTOGROUP_NICE)
     except OSError:
         pass
 
 
-def _allow_many_files() -> None:
-    """Each process takes two while it runs."""
+def _raise_open_files() -> None:
+    """Each running process takes two."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MANY_FILES if hard == resource.RLIM_INFINITY else min(_MANY_FILES, hard)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 

@@ -1,8 +1,8 @@
-"""Processes whose warden was killed together with its executor: nobody watches them, so the next executor ends them.
+"""Processes whose warden was killed together with its executor: nobody watches them, so the next executor kills them.
 
-Each process of a job has in its environment which warden started it: by pid, start time and pid namespace, so that no
-other process is ever taken for that warden. A mark whose warden is gone means that its bearer was left to itself: a
-warden that ends in good order, or outlives its executor, leaves nothing behind.
+Each process of a job has a marker in its environment that names the warden which started it: by pid, start time and pid
+namespace, so that no other process is ever taken for that warden. A marker whose warden is gone means that the process
+was abandoned: a warden that ends in good order, or outlives its executor, leaves nothing behind.
 """
 
 import os
@@ -14,43 +14,50 @@ from pathlib import Path
 
 from waterclock.executor.warden import process_tree
 
-_PAUSE = 0.01
-_PATIENCE = 5.0
+_PAUSE_SECONDS = 0.01
+_MAX_SECONDS = 5.0
 _PREFIX = "waterclock-"
 
 
-def end_forsaken() -> int:
-    """Kill them, and what they have started since. Returns how many there were, once they are gone.
+def kill_abandoned() -> int:
+    """Kill them and their descendants. Returns how many there were, once they are gone.
 
     Not ourselves, nor those we descend from: an executor may have been started by a job.
     """
-    give_up = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _MAX_SECONDS
     ours = {os.getpid(), *process_tree.ancestors()}
-    ended: set[int] = set()
-    while (left := _forsaken() - ours) and time.monotonic() < give_up:
+    killed: set[int] = set()
+    while (left := _abandoned() - ours) and time.monotonic() < deadline:
         for member in {each for pid in left for each in process_tree.family(pid)} - ours:
-            ended.add(member)
+            killed.add(member)
             _kill(member)
-        time.sleep(_PAUSE)
-    return len(ended)
+        time.sleep(_PAUSE_SECONDS)
+    return len(killed)
 
 
-def room_prefix() -> str:
-    """What the name of the directory begins with in which this process keeps those of its jobs."""
+def directory_prefix() -> str:
+    """The start of the name of the directory that holds the working directories of this process's jobs."""
     return f"{_PREFIX}{process_tree.incarnation()}-"
 
 
-def remove_forsaken_rooms(root: Path) -> None:
+def remove_abandoned_directories(root: Path) -> None:
     """Directories of executors that are gone, with all that their jobs have left there."""
-    for room in root.glob(f"{_PREFIX}*-*"):
-        owner = room.name.removeprefix(_PREFIX).rpartition("-")[0]
-        if _is_gone(owner) and room.is_dir() and not room.is_symlink() and room.stat().st_uid == os.getuid():
-            shutil.rmtree(room, ignore_errors=True)
+    for directory in root.glob(f"{_PREFIX}*-*"):
+        owner = directory.name.removeprefix(_PREFIX).rpartition("-")[0]
+        if (
+            _is_gone(owner)
+            and directory.is_dir()
+            and not directory.is_symlink()
+            and directory.stat().st_uid == os.getuid()
+        ):
+            shutil.rmtree(directory, ignore_errors=True)
 
 
-def _forsaken() -> set[int]:
+def _abandoned() -> set[int]:
     return {
-        pid for pid in _all() if (mark := process_tree.mark_of(pid)) and _is_gone(mark.rpartition(".")[0])
+        pid
+        for pid in _all_pids()
+        if (marker := process_tree.marker_of(pid)) and _is_gone(marker.rpartition(".")[0])
     }
 
 
@@ -63,7 +70,7 @@ def _is_gone(incarnation: str) -> bool:
     return process_tree.start_time(int(pid)) != int(started)
 
 
-def _all() -> Iterator[int]:
+def _all_pids() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 

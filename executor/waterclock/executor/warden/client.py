@@ -1,4 +1,4 @@
-"""The executor's side of its warden."""
+"""The executor's side of its warden: starts it, sends it requests, and receives its reports."""
 
 import asyncio
 import logging
@@ -13,27 +13,31 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
-from waterclock.executor.warden.abandoned import end_forsaken, remove_forsaken_rooms, room_prefix
+from waterclock.executor.warden.abandoned import (
+    directory_prefix,
+    kill_abandoned,
+    remove_abandoned_directories,
+)
 from waterclock.executor.warden.messages import (
     Exited,
     Limits,
-    Order,
     Output,
-    Refused,
     Renew,
+    Request,
     Start,
+    StartFailed,
     Stop,
     Unpacker,
-    decode_word,
-    packed,
+    decode_report,
+    pack,
 )
-from waterclock.executor.warden.working_directories import Directories
+from waterclock.executor.warden.working_directories import WorkingDirectories
 
 _log = logging.getLogger(__name__)
 
 
 class WardenLost(Exception):
-    """The warden died, and with it our hold on what it had started."""
+    """The warden died, and with it all knowledge of what it had started."""
 
 
 class CannotStart(Exception):
@@ -43,46 +47,47 @@ class CannotStart(Exception):
 class Process:
     """A started process: `ended` resolves once nothing of it is left."""
 
-    def __init__(self, number: int, ended: "asyncio.Future[Exited]", hear: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, number: int, ended: "asyncio.Future[Exited]", on_output: Callable[[bytes], None]
+    ) -> None:
         self.number = number
         self.ended = ended
-        self.hear = hear
+        self.on_output = on_output
 
 
-class Processes(asyncio.Protocol):
+class WardenClient(asyncio.Protocol):
     """Starts and stops processes through the warden."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        """Where working directories are; what is left there goes with us."""
-        self.directories = Directories(root)
+        """Where working directories are. It is removed with everything in it when the executor ends."""
+        self.directories = WorkingDirectories(root)
         self._transport: asyncio.WriteTransport | None = None
         self._unpacker = Unpacker()
         self._numbers = count(1)
         self._live: dict[int, Process] = {}
-        self._orders: list[bytes] = []
+        self._requests: list[bytes] = []
         self._loop = asyncio.get_running_loop()
-        self.lost: asyncio.Future[None] = self._loop.create_future()
-        """Fails when the warden dies."""
+        self._lost: asyncio.Future[None] = self._loop.create_future()
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, root: Path | None = None) -> AsyncIterator["Processes"]:
+    async def open(cls, root: Path | None = None) -> AsyncIterator["WardenClient"]:
         """Start a warden whose working directories lie under `root` (the system's temporary directory)."""
         await asyncio.to_thread(_clear_up, root)
-        work = Path(tempfile.mkdtemp(prefix=room_prefix(), dir=root))
+        work = Path(tempfile.mkdtemp(prefix=directory_prefix(), dir=root))
         ours, theirs = socket.socketpair()
         with theirs:
             warden = _start_warden(theirs.fileno(), work)
         loop = asyncio.get_running_loop()
-        transport, processes = await loop.create_connection(lambda: cls(work), sock=ours)
+        transport, client = await loop.create_connection(lambda: cls(work), sock=ours)
         try:
-            yield processes
+            yield client
         finally:
-            processes._transport = None
+            client._transport = None
             transport.close()
             await asyncio.to_thread(warden.wait)
-            processes.directories.close()
+            client.directories.close()
             await asyncio.to_thread(shutil.rmtree, work, True)
 
     def start(
@@ -92,17 +97,17 @@ class Processes(asyncio.Protocol):
         *,
         directory: str,
         stdin: bytes,
-        hear: Callable[[bytes], None],
+        on_output: Callable[[bytes], None],
         output_bytes: int,
         limits: Limits,
         identity: tuple[int, int] | None = None,
         lease_seconds: float = 0.0,
     ) -> Process:
-        """`ended` fails with CannotStart if it could not be started; `hear` gets its output, piece by piece."""
+        """`ended` fails with CannotStart if it could not be started; `on_output` gets its output, piece by piece."""
         number = next(self._numbers)
-        process = Process(number, self._loop.create_future(), hear)
+        process = Process(number, self._loop.create_future(), on_output)
         self._live[number] = process
-        self._order(
+        self._request(
             Start(
                 number, list(argv), dict(env), directory, stdin, output_bytes, limits, identity, lease_seconds
             )
@@ -112,37 +117,41 @@ class Processes(asyncio.Protocol):
     def renew(self, process: Process, seconds: float) -> None:
         """Let a process that lives on a lease live so much longer."""
         if process.number in self._live:
-            self._order(Renew(process.number, seconds))
+            self._request(Renew(process.number, seconds))
 
     def stop(self, process: Process, *, grace: float) -> None:
         """TERM to all of it, KILL after `grace` seconds. Harmless when it is gone."""
         if process.number in self._live:
-            self._order(Stop(process.number, grace))
+            self._request(Stop(process.number, grace))
 
-    def _order(self, order: Order) -> None:
-        """Orders of one turn of the loop go together: the warden wakes once for them."""
+    async def until_lost(self) -> None:
+        """Raises WardenLost when the warden dies: without it we do not know what runs."""
+        await self._lost
+
+    def _request(self, request: Request) -> None:
+        """Requests of one turn of the loop are sent together, so that the warden wakes once for them."""
         if self._transport is None:
             raise WardenLost
-        if not self._orders:
-            self._loop.call_soon(self._send_orders)
-        self._orders.append(packed(order))
+        if not self._requests:
+            self._loop.call_soon(self._send_requests)
+        self._requests.append(pack(request))
 
-    def _send_orders(self) -> None:
-        orders, self._orders = self._orders, []
+    def _send_requests(self) -> None:
+        requests, self._requests = self._requests, []
         if self._transport is not None:
-            self._transport.write(b"".join(orders))
+            self._transport.write(b"".join(requests))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def data_received(self, data: bytes) -> None:
         for body in self._unpacker.feed(data):
-            match decode_word(body):
-                case Output(ward=number, data=heard):
-                    self._live[number].hear(heard)
+            match decode_report(body):
+                case Output(number=number, data=data):
+                    self._live[number].on_output(data)
                 case Exited() as exited:
-                    _resolve(self._live.pop(exited.ward).ended, exited)
-                case Refused(ward=number, reason=reason):
+                    _resolve(self._live.pop(exited.number).ended, exited)
+                case StartFailed(number=number, reason=reason):
                     _fail(self._live.pop(number).ended, CannotStart(reason))
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -152,14 +161,14 @@ class Processes(asyncio.Protocol):
             _fail(process.ended, WardenLost())
         self._live.clear()
         if not asked_for:
-            _fail(self.lost, WardenLost())
+            _fail(self._lost, WardenLost())
 
 
 def _clear_up(root: Path | None) -> None:
-    """End what an executor has left that was killed together with its warden."""
-    if ended := end_forsaken():
-        _log.warning("ended processes that an executor had left behind", extra={"processes": ended})
-    remove_forsaken_rooms(root or Path(tempfile.gettempdir()))
+    """Remove what an executor has left that was killed together with its warden."""
+    if killed := kill_abandoned():
+        _log.warning("killed processes that an executor had left behind", extra={"processes": killed})
+    remove_abandoned_directories(root or Path(tempfile.gettempdir()))
 
 
 def _start_warden(link: int, work: Path) -> "subprocess.Popen[bytes]":
@@ -179,4 +188,4 @@ def _resolve(future: "asyncio.Future[Exited]", exited: Exited) -> None:
 def _fail(future: "asyncio.Future[Exited] | asyncio.Future[None]", error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # heard here; whoever awaits it hears it again
+        future.exception()  # marks it as retrieved; whoever awaits it gets it all the same

@@ -1,4 +1,4 @@
-"""The warden's loop: orders in, processes out, nothing left behind."""
+"""The warden's loop: takes requests from the executor, watches the processes of jobs, sends reports."""
 
 import os
 import select
@@ -9,46 +9,46 @@ import time
 from typing import assert_never
 
 from waterclock.executor.warden import process_tree
-from waterclock.executor.warden.job_process import CannotStart, Ward, kill
+from waterclock.executor.warden.job_process import CannotStart, JobProcess, kill
 from waterclock.executor.warden.messages import (
-    Order,
     Output,
-    Refused,
     Renew,
+    Report,
+    Request,
     Start,
+    StartFailed,
     Stop,
     Unpacker,
-    Word,
-    decode_order,
-    packed,
+    decode_request,
+    pack,
 )
 from waterclock.executor.warden.pipes import OutputPipes
-from waterclock.executor.warden.process_tree import Strays
+from waterclock.executor.warden.process_tree import Orphans
 
-_GATHER_SECONDS = 0.01
-_GATHER_BYTES = 16 * 1024
+_OUTPUT_DELAY_SECONDS = 0.01
+_OUTPUT_BATCH_BYTES = 16 * 1024
 _SWEEP_SECONDS = 0.005
-_LAST_WISH_SECONDS = 10.0
+_FINAL_KILL_SECONDS = 10.0
 _FOREVER = -1.0
 
 
-class Keeper:
+class Warden:
     def __init__(self, link: socket.socket, root: str) -> None:
         self._link = link
         self._root = root
         self._epoll = select.epoll()
-        self._orders = Unpacker()
-        self._words: list[bytes] = []
-        self._wards: dict[int, Ward] = {}
-        self._running: dict[int, Ward] = {}
+        self._requests = Unpacker()
+        self._reports: list[bytes] = []
+        self._processes: dict[int, JobProcess] = {}
+        self._running: dict[int, JobProcess] = {}
         """By pid."""
-        self._by_fd: dict[int, Ward] = {}
-        self._timed: dict[int, Ward] = {}
-        """To be killed at a known time: asked to end, or living on a lease."""
-        self._ended: list[Ward] = []
-        """The process is gone, but maybe not all it left behind."""
-        self._strays = Strays()
-        self._talking: dict[int, Ward] = {}
+        self._by_fd: dict[int, JobProcess] = {}
+        self._deadlines: dict[int, JobProcess] = {}
+        """To be killed at a known time: stopped, or running under a lease."""
+        self._ended: list[JobProcess] = []
+        """The process itself is gone, but maybe not all it has started."""
+        self._orphans = Orphans()
+        self._with_output: dict[int, JobProcess] = {}
         self._flush_at: float | None = None
         self._child_died = _wakeup_on_child()
         self._incarnation = process_tree.incarnation()
@@ -58,168 +58,170 @@ class Keeper:
         self._epoll.register(self._link, select.EPOLLIN)
         self._epoll.register(self._child_died, select.EPOLLIN)
         try:
-            while self._turn():
+            while self._run_once():
                 pass
         except (BrokenPipeError, ConnectionResetError):
             pass
         finally:
-            self._end_everything()
+            self._kill_everything()
 
-    def _turn(self) -> bool:
-        orders = None
-        for fd, events in self._epoll.poll(self._wait()):
-            if (ward := self._by_fd.get(fd)) is not None:
-                self._hear(ward, fd, events)
+    def _run_once(self) -> bool:
+        received = None
+        for fd, events in self._epoll.poll(self._timeout()):
+            if (process := self._by_fd.get(fd)) is not None:
+                self._read_output(process, fd, events)
             elif fd == self._child_died.fileno():
                 self._child_died.recv(4096)
                 self._reap()
             elif fd == self._link.fileno():
-                orders = self._link.recv(1 << 20)
-        if orders == b"":
+                received = self._link.recv(1 << 20)
+        if received == b"":
             return False
-        for body in self._orders.feed(orders or b""):
-            self._obey(decode_order(body))
-        self._keep_time()
-        self._speak()
+        for body in self._requests.feed(received or b""):
+            self._handle(decode_request(body))
+        self._run_timers()
+        self._flush_reports()
         return True
 
-    def _obey(self, order: Order) -> None:
-        match order:
+    def _handle(self, request: Request) -> None:
+        match request:
             case Start():
-                self._start(order)
-            case Stop(ward=number, grace=grace):
-                ward = self._wards.get(number)
-                if ward is not None and ward.pid in self._running:
-                    self._stop(ward, grace)
-            case Renew(ward=number, seconds=seconds):
-                ward = self._wards.get(number)
-                if ward is not None and not ward.terminated:
-                    self._kill_after(ward, seconds)
+                self._start(request)
+            case Stop(number=number, grace=grace):
+                process = self._processes.get(number)
+                if process is not None and process.pid in self._running:
+                    self._stop(process, grace)
+            case Renew(number=number, seconds=seconds):
+                process = self._processes.get(number)
+                if process is not None and not process.terminated:
+                    self._kill_after(process, seconds)
             case _:
-                assert_never(order)
+                assert_never(request)
 
-    def _start(self, order: Start) -> None:
+    def _start(self, request: Start) -> None:
         try:
             pipes = OutputPipes(self._epoll)
         except OSError as error:
-            self._say(Refused(order.ward, f"cannot start {order.argv[0]}: {error.strerror}"))
+            self._send(StartFailed(request.number, f"cannot start {request.argv[0]}: {error.strerror}"))
             return
-        ward = Ward(order, pipes, self._incarnation)
+        process = JobProcess(request, pipes, self._incarnation)
         try:
-            ward.start(order)
+            process.start(request)
         except (CannotStart, OSError) as error:
             pipes.close()
-            self._say(Refused(order.ward, str(error)))
+            self._send(StartFailed(request.number, str(error)))
             return
-        self._wards[ward.number] = self._running[ward.pid] = ward
-        for fd in ward.pipes.fds:
-            self._by_fd[fd] = ward
-        if order.lease_seconds:
-            self._kill_after(ward, order.lease_seconds)
+        self._processes[process.number] = self._running[process.pid] = process
+        for fd in process.pipes.fds:
+            self._by_fd[fd] = process
+        if request.lease_seconds:
+            self._kill_after(process, request.lease_seconds)
 
-    def _stop(self, ward: Ward, grace: float) -> None:
-        self._refresh_strays()
+    def _stop(self, process: JobProcess, grace: float) -> None:
+        self._refresh_orphans()
         if grace <= 0:
-            self._timed.pop(ward.number, None)
-            ward.signal(signal.SIGKILL, self._strays.of(ward.mark))
-        elif not ward.terminated:
-            ward.terminated = True
-            self._kill_after(ward, min(grace, ward.kill_at - time.monotonic()))
-            ward.signal(signal.SIGTERM, self._strays.of(ward.mark))
+            self._deadlines.pop(process.number, None)
+            process.signal(signal.SIGKILL, self._orphans.of(process.marker))
+        elif not process.terminated:
+            process.terminated = True
+            self._kill_after(process, min(grace, process.kill_at - time.monotonic()))
+            process.signal(signal.SIGTERM, self._orphans.of(process.marker))
 
-    def _kill_after(self, ward: Ward, seconds: float) -> None:
-        ward.kill_at = time.monotonic() + seconds
-        self._timed[ward.number] = ward
+    def _kill_after(self, process: JobProcess, seconds: float) -> None:
+        process.kill_at = time.monotonic() + seconds
+        self._deadlines[process.number] = process
 
-    def _hear(self, ward: Ward, fd: int, events: int) -> None:
-        ward.hear(fd, ward.pipes.read(fd, events))
-        if len(ward.unsent) >= _GATHER_BYTES:
-            self._pass_on(ward)
-        elif ward.unsent:
-            self._talking[ward.number] = ward
-            self._flush_at = self._flush_at or time.monotonic() + _GATHER_SECONDS
+    def _read_output(self, process: JobProcess, fd: int, events: int) -> None:
+        process.receive(fd, process.pipes.read(fd, events))
+        if len(process.unsent) >= _OUTPUT_BATCH_BYTES:
+            self._send_output(process)
+        elif process.unsent:
+            self._with_output[process.number] = process
+            self._flush_at = self._flush_at or time.monotonic() + _OUTPUT_DELAY_SECONDS
 
     def _reap(self) -> None:
         while (pid := _next_zombie()) is not None:
-            ward = self._running.pop(pid, None)
-            if ward is not None:
-                _kill_group(pid)  # now, while the zombie keeps its number from being used again
+            process = self._running.pop(pid, None)
+            if process is not None:
+                _kill_group(pid)  # now, while the zombie keeps its pid from being used again
             _, status, usage = os.wait4(pid, 0)
-            if ward is not None:
-                self._timed.pop(ward.number, None)
-                ward.end(
+            if process is not None:
+                self._deadlines.pop(process.number, None)
+                process.exited(
                     os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
                 )
-                self._ended.append(ward)
+                self._ended.append(process)
 
     def _sweep(self) -> None:
-        """Kill what ended wards have left behind, and report those that have left nothing."""
-        self._refresh_strays()
-        running = [ward.mark for ward in self._running.values()]
+        """Kill what ended processes have left behind, and report those that have left nothing."""
+        self._refresh_orphans()
+        running = [process.marker for process in self._running.values()]
         ended, self._ended = self._ended, []
-        for ward in ended:
-            left = self._strays.left_by(ward.mark, running)
+        for process in ended:
+            left = self._orphans.left_by(process.marker, running)
             for pid in left:
-                ward.left_behind += self._strays.is_new(pid)
+                process.left_behind += self._orphans.first_kill(pid)
                 kill(pid, signal.SIGKILL)
             if left:
-                self._ended.append(ward)
+                self._ended.append(process)
             else:
-                self._report(ward)
+                self._report(process)
 
-    def _refresh_strays(self) -> None:
+    def _refresh_orphans(self) -> None:
         orphans = process_tree.children() - self._running.keys()
-        self._strays.refresh(orphans, [ward.mark for ward in self._wards.values()] if orphans else ())
+        self._orphans.refresh(
+            orphans, [process.marker for process in self._processes.values()] if orphans else ()
+        )
 
-    def _report(self, ward: Ward) -> None:
-        self._pass_on(ward)
-        self._talking.pop(ward.number, None)
-        self._strays.forget(ward.mark)
-        del self._wards[ward.number]
-        for fd in ward.pipes.fds:
+    def _report(self, process: JobProcess) -> None:
+        self._send_output(process)
+        self._with_output.pop(process.number, None)
+        self._orphans.forget(process.marker)
+        del self._processes[process.number]
+        for fd in process.pipes.fds:
             del self._by_fd[fd]
-        self._say(ward.close(strays=bool(self._strays)))
+        self._send(process.close(orphans=bool(self._orphans)))
 
-    def _keep_time(self) -> None:
+    def _run_timers(self) -> None:
         if self._ended:
             self._sweep()
         now = time.monotonic()
-        if self._timed:
-            for ward in [ward for ward in self._timed.values() if ward.kill_at <= now]:
-                ward.lapsed = not ward.terminated
-                self._stop(ward, 0)
+        if self._deadlines:
+            for process in [process for process in self._deadlines.values() if process.kill_at <= now]:
+                process.lapsed = not process.terminated
+                self._stop(process, 0)
         if self._flush_at is not None and self._flush_at <= now:
             self._flush_at = None
-            for ward in self._talking.values():
-                self._pass_on(ward)
-            self._talking.clear()
+            for process in self._with_output.values():
+                self._send_output(process)
+            self._with_output.clear()
 
-    def _wait(self) -> float:
-        """Seconds until the clock has something to do."""
+    def _timeout(self) -> float:
+        """Seconds until the next timer."""
         if self._ended:
             return _SWEEP_SECONDS
-        times = [ward.kill_at for ward in self._timed.values()]
+        times = [process.kill_at for process in self._deadlines.values()]
         if self._flush_at is not None:
             times.append(self._flush_at)
         return max(min(times) - time.monotonic(), 0) if times else _FOREVER
 
-    def _pass_on(self, ward: Ward) -> None:
-        if ward.unsent:
-            self._say(Output(ward.number, bytes(ward.unsent)))
-            ward.unsent.clear()
+    def _send_output(self, process: JobProcess) -> None:
+        if process.unsent:
+            self._send(Output(process.number, bytes(process.unsent)))
+            process.unsent.clear()
 
-    def _say(self, word: Word) -> None:
-        self._words.append(packed(word))
+    def _send(self, report: Report) -> None:
+        self._reports.append(pack(report))
 
-    def _speak(self) -> None:
-        if self._words:
-            words, self._words = self._words, []
-            self._link.sendall(b"".join(words))
+    def _flush_reports(self) -> None:
+        if self._reports:
+            reports, self._reports = self._reports, []
+            self._link.sendall(b"".join(reports))
 
-    def _end_everything(self) -> None:
-        """The executor is gone, so everything it had us start goes too."""
-        give_up = time.monotonic() + _LAST_WISH_SECONDS
-        while (left := process_tree.children()) and time.monotonic() < give_up:
+    def _kill_everything(self) -> None:
+        """The executor is gone, so everything that it had us start is killed."""
+        deadline = time.monotonic() + _FINAL_KILL_SECONDS
+        while (left := process_tree.children()) and time.monotonic() < deadline:
             for pid in left:
                 for member in process_tree.family(pid):
                     kill(member, signal.SIGKILL)

@@ -1,4 +1,7 @@
-"""What the executor and its warden say to each other: length-prefixed msgpack on a socket pair."""
+"""The protocol between the executor and its warden: length-prefixed msgpack on a socket pair.
+
+The executor sends requests, the warden sends reports. `number` is the executor's own for a process.
+"""
 
 from collections.abc import Iterator
 from struct import Struct as Packing
@@ -22,7 +25,7 @@ class Limits(Struct, frozen=True, array_like=True):
 
 
 class Start(Struct, frozen=True, array_like=True, tag=1):
-    ward: int
+    number: int
     argv: list[str]
     env: dict[str, str]
     directory: str
@@ -33,41 +36,39 @@ class Start(Struct, frozen=True, array_like=True, tag=1):
     identity: tuple[int, int] | None = None
     """User and group to run as; None: our own."""
     lease_seconds: float = 0.0
-    """Kill it when so much time has passed without a renewal; 0: it needs none."""
+    """Kill it when so much time has passed without a renewal; 0: it has no lease."""
 
 
 class Stop(Struct, frozen=True, array_like=True, tag=2):
-    """TERM to all of it, then after `grace` seconds KILL; no grace means KILL."""
+    """TERM to the process and its descendants, KILL after `grace` seconds; without grace KILL at once."""
 
-    ward: int
+    number: int
     grace: float
 
 
 class Renew(Struct, frozen=True, array_like=True, tag=6):
     """Its lease holds for so many seconds from now."""
 
-    ward: int
+    number: int
     seconds: float
 
 
-class Refused(Struct, frozen=True, array_like=True, tag=3):
-    """The program could not be started."""
-
-    ward: int
+class StartFailed(Struct, frozen=True, array_like=True, tag=3):
+    number: int
     reason: str
 
 
 class Output(Struct, frozen=True, array_like=True, tag=4):
-    """Standard output and error as they came."""
+    """Standard output and error, in the order in which they were written."""
 
-    ward: int
+    number: int
     data: bytes
 
 
 class Exited(Struct, frozen=True, array_like=True, tag=5):
     """The process and all its descendants are gone."""
 
-    ward: int
+    number: int
     code: int
     """As in `subprocess`: negative for a signal."""
     cpu_seconds: float
@@ -81,23 +82,23 @@ class Exited(Struct, frozen=True, array_like=True, tag=5):
     """Killed because its lease was not renewed."""
     left_behind: int
     """How many processes it left behind, which were killed."""
-    strays: bool
-    """Somebody whose ward is not known was there when it ended."""
+    orphans: bool
+    """When it ended there was an orphan that may be its own or another's."""
 
 
-Order = Start | Stop | Renew
-Word = Refused | Output | Exited
+Request = Start | Stop | Renew
+Report = StartFailed | Output | Exited
 
-LONGEST_LINE = 64 * 1024
+MAX_LINE_BYTES = 64 * 1024
 
 _length = Packing("<I")
-encoder = msgspec.msgpack.Encoder()
-decode_order = msgspec.msgpack.Decoder(Order).decode
-decode_word = msgspec.msgpack.Decoder(Word).decode
+_encode = msgspec.msgpack.Encoder().encode
+decode_request = msgspec.msgpack.Decoder(Request).decode
+decode_report = msgspec.msgpack.Decoder(Report).decode
 
 
-def packed(message: Order | Word) -> bytes:
-    body = encoder.encode(message)
+def pack(message: Request | Report) -> bytes:
+    body = _encode(message)
     return _length.pack(len(body)) + body
 
 

@@ -1,16 +1,17 @@
-"""Who descends from whom, read from /proc.
+"""Which process descends from which, read from /proc; and which job an orphan belongs to.
 
-Orphans that came to the warden, and whose they are.
+Every process of a job has a marker in its environment: the incarnation of its warden and the number of the job's
+process. Its descendants inherit it.
 """
 
 import os
 from collections.abc import Collection, Iterable
 
-MARK = "WATERCLOCK_WARD"
-"""The environment variable that names the ward of a process, however far it has wandered."""
+MARKER_VARIABLE = "WATERCLOCK_WARD"
+"""The environment variable that holds the marker. Its name is older than the rest of the vocabulary."""
 
-_MUCH = 64 * 1024
-_REMAINS = (b"Z", b"X")
+_READ_BYTES = 64 * 1024
+_DEAD_STATES = (b"Z", b"X")
 _CHILDREN = f"/proc/self/task/{os.getpid()}/children"
 
 
@@ -22,8 +23,8 @@ def children() -> set[int]:
         me = os.getpid()
         return {pid for pid, (parent, _) in _table().items() if parent == me}
     try:
-        text = os.read(file, _MUCH)
-        while more := os.read(file, _MUCH):
+        text = os.read(file, _READ_BYTES)
+        while more := os.read(file, _READ_BYTES):
             text += more
     finally:
         os.close(file)
@@ -31,19 +32,19 @@ def children() -> set[int]:
 
 
 def namespace() -> str:
-    """The space in which our pids are unique."""
+    """The pid namespace in which our pids are unique."""
     return str(os.stat("/proc/self/ns/pid").st_ino)
 
 
 def incarnation() -> str:
-    """This process and no other, also when its pid is used again."""
+    """Names this process and no other, also when its pid is used again."""
     return f"{namespace()}.{os.getpid()}.{start_time(os.getpid())}"
 
 
 def start_time(pid: int) -> int | None:
-    """In ticks since the machine started; None if there is no such process, or only its remains."""
+    """In ticks since the machine started; None if there is no such process or it is a zombie."""
     fields = _stat(pid)
-    return None if fields is None or fields[0] in _REMAINS else int(fields[19])
+    return None if fields is None or fields[0] in _DEAD_STATES else int(fields[19])
 
 
 def ancestors() -> list[int]:
@@ -56,14 +57,14 @@ def ancestors() -> list[int]:
     return found
 
 
-def mark_of(pid: int) -> str | None:
-    """The ward written in the environment of a process; None if it cannot be told."""
+def marker_of(pid: int) -> str | None:
+    """The marker in the environment of a process; None if it has none or cannot be read."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environment = file.read()
     except OSError:
         return None
-    prefix = MARK.encode() + b"="
+    prefix = MARKER_VARIABLE.encode() + b"="
     for entry in environment.split(b"\0"):
         if entry.startswith(prefix):
             return entry[len(prefix) :].decode(errors="replace")
@@ -99,7 +100,7 @@ def _table() -> dict[int, tuple[int, int]]:
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """From the state on: the name before it may hold anything."""
+    """The fields from the state on. The name before it may contain anything."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()
@@ -107,11 +108,11 @@ def _stat(pid: int) -> list[bytes] | None:
         return None
 
 
-class Strays:
-    """Each orphan with the wards it may belong to: one if its environment says so, else all that ran when it came.
+class Orphans:
+    """The orphans that the warden has adopted, each with the markers of the job processes it may belong to.
 
-    An orphan is killed when every ward it may belong to has ended. So a daemon that hides its origin lives
-    no longer than the jobs that were there when it appeared.
+    That is one if its environment says so, else all that ran when it appeared. An orphan is killed when every process
+    it may belong to has ended. So a daemon that hides its origin lives no longer than the jobs that ran with it.
     """
 
     def __init__(self) -> None:
@@ -121,32 +122,32 @@ class Strays:
     def __bool__(self) -> bool:
         return bool(self._candidates)
 
-    def refresh(self, orphans: set[int], marks: Collection[str]) -> None:
+    def refresh(self, orphans: set[int], markers: Collection[str]) -> None:
         for gone in self._candidates.keys() - orphans:
             del self._candidates[gone]
             self._killed.discard(gone)
         for pid in orphans - self._candidates.keys():
-            mark = mark_of(pid)
-            self._candidates[pid] = {mark} if mark is not None and mark in marks else set(marks)
+            marker = marker_of(pid)
+            self._candidates[pid] = {marker} if marker is not None and marker in markers else set(markers)
 
-    def of(self, mark: str) -> list[int]:
-        """Those that certainly belong to a ward."""
-        return [pid for pid, marks in self._candidates.items() if marks == {mark}]
+    def of(self, marker: str) -> list[int]:
+        """Those that certainly belong to a job process."""
+        return [pid for pid, markers in self._candidates.items() if markers == {marker}]
 
-    def left_by(self, mark: str, running: Collection[str]) -> list[int]:
-        """Those a ward may have left, and no running ward may claim."""
+    def left_by(self, marker: str, running: Collection[str]) -> list[int]:
+        """Those that a job process may have left, and that belong to none that is running."""
         return [
             pid
-            for pid, marks in self._candidates.items()
-            if (mark in marks or not marks) and marks.isdisjoint(running)
+            for pid, markers in self._candidates.items()
+            if (marker in markers or not markers) and markers.isdisjoint(running)
         ]
 
-    def is_new(self, pid: int) -> bool:
+    def first_kill(self, pid: int) -> bool:
         """Whether this is the first time it is about to be killed."""
         known = pid in self._killed
         self._killed.add(pid)
         return not known
 
-    def forget(self, mark: str) -> None:
-        for marks in self._candidates.values():
-            marks.discard(mark)
+    def forget(self, marker: str) -> None:
+        for markers in self._candidates.values():
+            markers.discard(marker)

@@ -1,8 +1,8 @@
-"""Working directories: made ahead, removed together, by a thread; and used again where nobody would notice.
+"""Working directories of jobs: made ahead and removed in batches by a thread, and reused if they were not touched.
 
-Making and removing one is a matter for the file system's journal, which waits while others sync to disk, as
-nats-server does all the time. Nobody but the job that ends should wait for that. Most jobs leave the directory as it
-was made: nothing in it, and an inode that never changed. Then there is nothing to remove.
+Making or removing one goes through the file system's journal, which waits while others sync to disk, as nats-server
+does all the time. Only the job that ends should wait for that. Most jobs leave the directory as it was made: nothing
+in it, and an inode that never changed. Such a directory is given to another job.
 """
 
 import asyncio
@@ -13,38 +13,43 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
-_AHEAD = 16
-_KEPT = 64
+_MADE_AHEAD = 16
+_MAX_KEPT = 64
 
-Look = tuple[int, int, int, int]
-"""What of an inode changes when anybody changes it: when, and the access that was given to it."""
+Fingerprint = tuple[int, int, int, int]
+"""The parts of an inode that change when anything about it is changed."""
 
 
-class Directories:
+class WorkingDirectories:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._numbers = count(1)
         self._ready: deque[str] = deque()
-        self._made: dict[str, Look] = {}
-        """Every directory there is, as it looked when it was new."""
+        self._made: dict[str, Fingerprint] = {}
+        """Every directory there is, with its fingerprint when it was new."""
         self._used: list[str] = []
         self._removed: asyncio.Future[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="directories")
 
     def take(self) -> str:
-        """An empty directory that is nobody else's."""
+        """An empty directory that no other job has."""
         return self._ready.popleft() if self._ready else self._make()
 
     def take_back(self, directory: str) -> bool:
-        """Keep a directory for somebody else if it is as new, and if nobody can be in it any more: see that first."""
+        """Keep a directory for another job if it is as new. The caller knows that no process can be in it any more."""
         new = self._made.get(directory)
-        if new is None or _look(directory) != new or os.listdir(directory) or len(self._ready) >= _KEPT:
+        if (
+            new is None
+            or _fingerprint(directory) != new
+            or os.listdir(directory)
+            or len(self._ready) >= _MAX_KEPT
+        ):
             return False
         self._ready.append(directory)
         return True
 
     async def remove(self, directory: str) -> None:
-        """Remove a directory and all that is in it, together with those of others who ask meanwhile."""
+        """Remove a directory and all that is in it, in one batch with those of other jobs that end meanwhile."""
         self._made.pop(directory, None)
         self._used.append(directory)
         while directory in self._used:
@@ -57,7 +62,7 @@ class Directories:
 
     async def _remove_together(self) -> None:
         directories = list(self._used)
-        wanted = max(0, _AHEAD - len(self._ready))
+        wanted = max(0, _MADE_AHEAD - len(self._ready))
         try:
             loop = asyncio.get_running_loop()
             self._ready.extend(await loop.run_in_executor(self._thread, self._change, directories, wanted))
@@ -77,13 +82,13 @@ class Directories:
     def _make(self) -> str:
         directory = f"{self._root}/{next(self._numbers)}"
         os.mkdir(directory, 0o700)
-        look = _look(directory)
-        assert look is not None
-        self._made[directory] = look
+        fingerprint = _fingerprint(directory)
+        assert fingerprint is not None
+        self._made[directory] = fingerprint
         return directory
 
 
-def _look(directory: str) -> Look | None:
+def _fingerprint(directory: str) -> Fingerprint | None:
     try:
         found = os.lstat(directory)
     except OSError:

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from waterclock.core.jetstream.consumers import Delivery
+from waterclock.core.domain.instants import SECOND
+from waterclock.core.jetstream.messages import Delivery
 from waterclock.executor.attempt.reporter import ProgressReports
-from waterclock.executor.context import Progress
-from waterclock.executor.in_flight import InHand, Running
+from waterclock.executor.in_flight import InFlight, RunningAttempt
 from waterclock.proto.events import RunReported
 from waterclock.proto.heartbeats import Progress
 from workshop.builders import NOON, attempt
@@ -18,22 +18,24 @@ NOBODY = Delivery(subject="", data=b"", reply="", sequence=1, delivered=1, pendi
 class Told:
     def __init__(self) -> None:
         self.events: list[RunReported] = []
-        self.in_hand = InHand()
-        self.reports = ProgressReports(self.in_hand, lambda _, event: self.events.append(event), lambda _: 3)
+        self.in_flight = InFlight()
+        self.reports = ProgressReports(
+            self.in_flight, lambda _, event: self.events.append(event), lambda _: 3
+        )
 
     def notes_at(self, seconds: float) -> list[str]:
         self.events.clear()
-        self.reports.tell(NOON + round(seconds * SECOND))
+        self.reports.report(NOON + round(seconds * SECOND))
         return [event.note for event in self.events]
 
 
 @contextmanager
-def running(told: Told, run_id: str = "job@now-1") -> Iterator[Running]:
+def running(told: Told, run_id: str = "job@now-1") -> Iterator[RunningAttempt]:
     done = attempt(run={"run_id": run_id})
-    one = Running(done.item, (run_id, 0), NOBODY, 1)
+    one = RunningAttempt(done.item, (run_id, 0), NOBODY, 1)
     one.attempt = done
     one.task = asyncio.get_running_loop().create_task(asyncio.sleep(0))
-    told.in_hand.add(one)
+    told.in_flight.add(one)
     yield one
     one.task.cancel()
 

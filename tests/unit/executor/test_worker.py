@@ -6,7 +6,7 @@ import pytest
 
 from waterclock.core.runtime.settings import SettingsError
 from waterclock.executor import Context, Worker
-from waterclock.executor.perform.results import LIMIT, NotAnOutput, encoded, from_line
+from waterclock.executor.perform.results import OUTPUT_LIMIT, InvalidOutput, encode_output, parse_output
 from waterclock.executor.worker import load_workers
 
 
@@ -61,12 +61,12 @@ def test_a_worker_that_is_not_there(path: str) -> None:
 
 
 def test_outputs_are_json_of_limited_size() -> None:
-    assert encoded(None) is None
-    assert bytes(encoded({"rows": [1, 2.5, None, "x"]})) == b'{"rows":[1,2.5,null,"x"]}'
-    with pytest.raises(NotAnOutput, match="no JSON"):
-        encoded(object())
-    with pytest.raises(NotAnOutput, match="over the limit"):
-        encoded("x" * LIMIT)
+    assert encode_output(None) is None
+    assert bytes(encode_output({"rows": [1, 2.5, None, "x"]})) == b'{"rows":[1,2.5,null,"x"]}'
+    with pytest.raises(InvalidOutput, match="no JSON"):
+        encode_output(object())
+    with pytest.raises(InvalidOutput, match="over the limit"):
+        encode_output("x" * OUTPUT_LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_outputs_are_json_of_limited_size() -> None:
         (b"", None),
         (b"\xff\xfe", None),
         (b"[" * 20_000, None),
-        (b'"' + b"x" * LIMIT + b'"', None),
+        (b'"' + b"x" * OUTPUT_LIMIT + b'"', None),
     ],
 )
 def test_a_last_line_that_is_json_is_the_output(line: bytes, value: Any) -> None:
-    assert from_line(line) == value
+    assert parse_output(line) == value

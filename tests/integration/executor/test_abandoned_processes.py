@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from waterclock.core.runtime.settings import Settings
-from waterclock.executor.warden.process_tree import MARK
+from waterclock.executor.warden.process_tree import MARKER_VARIABLE
 from waterclock.proto.spec import Shell
 from waterclock.proto.work import ClaimReply
 from workshop.owner import Owner, eventually
@@ -64,8 +64,8 @@ def test_an_executor_that_a_forsaken_job_has_started_lives_on() -> None:
         check=True,
     )
     ended = subprocess.run(
-        [sys.executable, "-c", f"{_LINEAGE}, abandoned; abandoned.end_forsaken(); print(1)"],
-        env={**os.environ, MARK: f"{gone.stdout.decode().strip()}.1"},
+        [sys.executable, "-c", f"{_LINEAGE}, abandoned; abandoned.kill_abandoned(); print(1)"],
+        env={**os.environ, MARKER_VARIABLE: f"{gone.stdout.decode().strip()}.1"},
         capture_output=True,
         start_new_session=True,
     )
@@ -74,7 +74,7 @@ def test_an_executor_that_a_forsaken_job_has_started_lives_on() -> None:
 
 async def test_jobs_of_others_are_not_touched(owner: Owner, settings: Settings, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    environ = {"PATH": os.defpath, MARK: "17.4.42.1"}
+    environ = {"PATH": os.defpath, MARKER_VARIABLE: "17.4.42.1"}
     elsewhere = await asyncio.create_subprocess_exec("sleep", "300", env=environ)
     try:
         async with separate(settings):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from waterclock.core.domain.instants import MINUTE
-from waterclock.executor.intake.priority import choose, effective_priority
+from waterclock.executor.intake.priority import effective_priority, in_pull_order
 
 
 class Waiting(Struct, frozen=True):
@@ -18,7 +18,7 @@ class Waiting(Struct, frozen=True):
 
 
 def order(*bands: Waiting, now: int = 0) -> list[str]:
-    return [band.name for band in choose(bands, now)]
+    return [band.name for band in in_pull_order(bands, now)]
 
 
 def test_the_higher_priority_goes_first() -> None:
@@ -59,7 +59,7 @@ def test_a_low_run_starts_under_a_constant_stream_of_high_ones() -> None:
     while True:
         now += 1_000_000
         high.append(now)
-        first = choose(
+        first = in_pull_order(
             [Waiting("high", 100, oldest_due=high[0]), Waiting("low", 0, oldest_due=low_due)], now
         )[0]
         if first.name == "low":
@@ -77,5 +77,7 @@ def test_a_low_run_starts_under_a_constant_stream_of_high_ones() -> None:
 def test_among_equally_old_ones_priority_decides(low: int, extra: int, age: int, older: int) -> None:
     now = 1_000 * MINUTE
     due = now - age * MINUTE
-    first = choose([Waiting("a", low, due), Waiting("b", low + extra + 1, due - older * MINUTE)], now)[0]
+    first = in_pull_order([Waiting("a", low, due), Waiting("b", low + extra + 1, due - older * MINUTE)], now)[
+        0
+    ]
     assert first.name == "b"

@@ -6,9 +6,18 @@ import pytest
 from msgspec.structs import replace
 
 from waterclock.core.domain.run.retry import CRASH_LIMIT
-from waterclock.executor import attempt_record
 from waterclock.executor.attempt.outcome import classify, rejected
-from waterclock.executor.in_flight import Cause, CauseKind, ended_by
+from waterclock.executor.attempt_record import (
+    Cancelled,
+    Details,
+    Failed,
+    Result,
+    Returned,
+    Snoozed,
+    Succeeded,
+    TimedOut,
+)
+from waterclock.executor.in_flight import StopCause, StopKind, result_of_stop
 from waterclock.proto.events import (
     RunCancelled,
     RunEvent,
@@ -27,16 +36,16 @@ NOW = NOON + 1_000_000
 @pytest.mark.parametrize(
     ("end", "kind"),
     [
-        (attempt_record.Succeeded(), RunSucceeded),
-        (attempt_record.Failed(reason="exit code 1"), RunFailed),
-        (attempt_record.TimedOut(reason="timed out"), RunTimedOut),
-        (attempt_record.Snoozed(seconds=5), RunSnoozed),
-        (attempt_record.HandedBack(reason="draining"), RunReturned),
-        (attempt_record.Cancelled(reason="asked"), RunCancelled),
+        (Succeeded(), RunSucceeded),
+        (Failed(reason="exit code 1"), RunFailed),
+        (TimedOut(reason="timed out"), RunTimedOut),
+        (Snoozed(seconds=5), RunSnoozed),
+        (Returned(reason="draining"), RunReturned),
+        (Cancelled(reason="asked"), RunCancelled),
     ],
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
-def test_every_ending_has_its_event(end: attempt_record.Ending, kind: type[RunEvent]) -> None:
+def test_every_ending_has_its_event(end: Result, kind: type[RunEvent]) -> None:
     event = classify(attempt(token=7), end, NOW)
     assert type(event) is kind
     assert (event.run_id, event.at, event.attempt, event.executor_id) == (
@@ -54,19 +63,19 @@ def test_every_ending_has_its_event(end: attempt_record.Ending, kind: type[RunEv
     [
         ("cancelled", RunCancelled),
         ("timed_out", RunTimedOut),
-        ("handed_back", RunReturned),
-        ("fenced", RunReturned),
+        ("returned", RunReturned),
+        ("lease_lost", RunReturned),
     ],
 )
 def test_an_attempt_that_was_stopped_ends_by_the_cause_and_a_lost_lease_is_no_failure_of_the_job(
-    kind: CauseKind, event: type[RunEvent]
+    kind: StopKind, event: type[RunEvent]
 ) -> None:
-    end = ended_by(Cause(kind=kind, reason="stopped"))
+    end = result_of_stop(StopCause(kind=kind, reason="stopped"))
     assert type(classify(attempt(), end, NOW)) is event
 
 
 def test_a_lease_that_is_lost_again_and_again_is_a_poison_in_the_end() -> None:
-    lost = ended_by(Cause(kind="fenced", reason="its lease was lost"))
+    lost = result_of_stop(StopCause(kind="lease_lost", reason="its lease was lost"))
     again, last = (
         classify(replace(attempt(), crash_count=crashes), lost, NOW)
         for crashes in (CRASH_LIMIT - 2, CRASH_LIMIT - 1)
@@ -80,45 +89,43 @@ def test_a_lease_that_is_lost_again_and_again_is_a_poison_in_the_end() -> None:
 @pytest.mark.parametrize(
     ("spec", "run", "end", "wait"),
     [
-        ({}, {}, attempt_record.Failed(reason="x"), None),
-        ({"max_retries": 2}, {}, attempt_record.Failed(reason="x"), 10),
-        ({"max_retries": 2}, {"attempt": 2}, attempt_record.Failed(reason="x"), 20),
-        ({"max_retries": 2}, {"attempt": 3}, attempt_record.Failed(reason="x"), None),
-        ({"max_retries": 2}, {"attempt": 5, "first_attempt": 4}, attempt_record.Failed(reason="x"), 20),
-        ({"max_retries": 2}, {}, attempt_record.Failed(reason="x", after_seconds=99), 99),
-        ({"max_retries": 0}, {}, attempt_record.Failed(reason="x", after_seconds=99), None),
-        ({"max_retries": 2}, {}, attempt_record.Failed(reason="x", final=True), None),
+        ({}, {}, Failed(reason="x"), None),
+        ({"max_retries": 2}, {}, Failed(reason="x"), 10),
+        ({"max_retries": 2}, {"attempt": 2}, Failed(reason="x"), 20),
+        ({"max_retries": 2}, {"attempt": 3}, Failed(reason="x"), None),
+        ({"max_retries": 2}, {"attempt": 5, "first_attempt": 4}, Failed(reason="x"), 20),
+        ({"max_retries": 2}, {}, Failed(reason="x", after_seconds=99), 99),
+        ({"max_retries": 0}, {}, Failed(reason="x", after_seconds=99), None),
+        ({"max_retries": 2}, {}, Failed(reason="x", final=True), None),
         (
             {"max_retries": 2, "codes": (3,)},
             {},
-            attempt_record.Failed(reason="x", traces=attempt_record.Traces(exit_code=3)),
+            Failed(reason="x", details=Details(exit_code=3)),
             None,
         ),
         (
             {"max_retries": 2, "codes": (3,)},
             {},
-            attempt_record.Failed(reason="x", traces=attempt_record.Traces(exit_code=4)),
+            Failed(reason="x", details=Details(exit_code=4)),
             10,
         ),
         (
             {"max_retries": 2, "errors": ("KeyError",)},
             {},
-            attempt_record.Failed(reason="x", error="KeyError"),
+            Failed(reason="x", error="KeyError"),
             None,
         ),
         (
             {"max_retries": 2, "errors": ("KeyError",)},
             {},
-            attempt_record.Failed(reason="x", error="OSError"),
+            Failed(reason="x", error="OSError"),
             10,
         ),
-        ({"max_retries": 2}, {}, attempt_record.TimedOut(reason="x"), 10),
-        ({"max_retries": 2, "on_timeout": False}, {}, attempt_record.TimedOut(reason="x"), None),
+        ({"max_retries": 2}, {}, TimedOut(reason="x"), 10),
+        ({"max_retries": 2, "on_timeout": False}, {}, TimedOut(reason="x"), None),
     ],
 )
-def test_the_next_attempt(
-    spec: dict[str, Any], run: dict[str, Any], end: attempt_record.Ending, wait: float | None
-) -> None:
+def test_the_next_attempt(spec: dict[str, Any], run: dict[str, Any], end: Result, wait: float | None) -> None:
     policy = Retry(
         initial_seconds=10,
         factor=2,
@@ -133,8 +140,8 @@ def test_the_next_attempt(
 
 
 def test_what_was_found_goes_with_the_outcome() -> None:
-    traces = attempt_record.Traces(exit_code=0, log_url="/v1/runs/x/log", cpu_seconds=0.5, memory_bytes=1024)
-    event = classify(attempt(), attempt_record.Succeeded(output={"rows": 3}, traces=traces), NOW)
+    details = Details(exit_code=0, log_url="/v1/runs/x/log", cpu_seconds=0.5, memory_bytes=1024)
+    event = classify(attempt(), Succeeded(output={"rows": 3}, details=details), NOW)
     assert isinstance(event, RunSucceeded)
     assert (event.exit_code, event.log_url, event.cpu_seconds, event.memory_bytes) == (
         0,
@@ -146,12 +153,12 @@ def test_what_was_found_goes_with_the_outcome() -> None:
 
 
 def test_a_snooze_lasts_as_long_as_asked() -> None:
-    event = classify(attempt(), attempt_record.Snoozed(seconds=1.5, reason="busy"), NOW)
+    event = classify(attempt(), Snoozed(seconds=1.5, reason="busy"), NOW)
     assert isinstance(event, RunSnoozed)
     assert (event.until, event.reason) == (NOW + 1_500_000, "busy")
 
 
 def test_a_rejected_outcome_keeps_both_tokens_and_what_it_would_have_been() -> None:
     late = attempt(token=7)
-    event = rejected(late, classify(late, attempt_record.Succeeded(), NOW), current_token=9)
+    event = rejected(late, classify(late, Succeeded(), NOW), current_token=9)
     assert (event.fencing_token, event.current_token, event.outcome) == (7, 9, "succeeded")
