@@ -22,6 +22,8 @@ class Flag(Struct, frozen=True):
     form: Form = "text"
     values: tuple[Any, Any] = (True, False)
     """What the two sides of a switch stand for."""
+    help: str = ""
+    """Where a command line takes more than the field does."""
 
 
 class Row(Struct, frozen=True, kw_only=True):

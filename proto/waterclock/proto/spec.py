@@ -99,6 +99,11 @@ class Handler(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="
 
 SingleTask = Shell | Argv | Artifact | Http | Handler
 
+RUNS = ("command", "artifact", "http", "job_type", "handler")
+"""The fields of a request of which one says what runs."""
+ALONGSIDE = {"args": ("artifact",), "entry": ("artifact",), "env": ("command", "artifact")}
+"""Fields that only mean something beside certain others."""
+
 
 class FanOut(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Expand into one member per item of a list, a range, a node's output or an artifact's lines."""
@@ -133,7 +138,11 @@ class WorkRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_default
     """What a job and a node say alike: what runs, and how an attempt is treated."""
 
     command: Annotated[
-        Command | Unsaid, about("A shell command line; an array is a program.", Flag("--shell", "STR"))
+        Command | Unsaid,
+        about(
+            "A shell command line, or an array: a program and its arguments.",
+            Flag("--shell", "STR", help="A shell command line."),
+        ),
     ] = UNSET
     http: Annotated[HttpRequest | Unsaid, about("An HTTP call.", Flag("--http", "METHOD URL", "call"))] = (
         UNSET
@@ -141,7 +150,11 @@ class WorkRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_default
     job_type: Annotated[Id | Unsaid, about("The same as `handler`.")] = UNSET
     handler: Annotated[Id | Unsaid, about("A handler that a worker serves.", Flag("--handler", "H"))] = UNSET
     artifact: Annotated[
-        Digest | Unsaid, about("The digest of an artifact to run.", Flag("--artifact", "FILE"))
+        Digest | Unsaid,
+        about(
+            "The digest of an artifact to run.",
+            Flag("--artifact", "FILE", help="A file to upload and run, or its digest; arguments after --."),
+        ),
     ] = UNSET
     args: Annotated[Arguments | Unsaid, about("The artifact's arguments.")] = UNSET
     entry: Annotated[

@@ -2,13 +2,13 @@
 
 import secrets
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from waterclock.api import decoding
-from waterclock.api.cli import job_options as define
 from waterclock.api.cli.follow import follow_run
+from waterclock.api.cli.job_options import with_job_options
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId, Watch
 from waterclock.api.cli.output import ago, note, print_json, stamp, table
@@ -30,60 +30,16 @@ Version = Annotated[
 ]
 
 
+@with_job_options
 def update(
     job_id: JobId,
-    command: define.Command = None,
+    fields: dict[str, Any],
     name: Annotated[str | None, typer.Option(help="Rename it.", metavar="NAME")] = None,
-    cron: define.Cron = None,
-    tz: define.Tz = None,
-    every: define.Every = None,
-    at: define.At = None,
-    in_: define.In = None,
-    after: define.After = None,
-    shell: define.Shell = None,
-    http: define.Http = None,
-    handler: define.Handler = None,
-    artifact: define.Artifact = None,
-    payload: define.Payload = None,
-    retries: define.Retries = None,
-    timeout: define.Timeout = None,
-    priority: define.Priority = None,
-    tier: define.Tier = None,
-    queue: define.Queue = None,
-    overlap: define.Overlap = None,
-    catch_up: define.CatchUp = None,
-    label: define.Label = None,
-    critical: define.Critical = None,
-    exactly_once: define.ExactlyOnce = None,
     if_version: Version = None,
     json: Json = False,
     data: Data = None,
 ) -> None:
     """Change a job. What is not said stays; the change counts from now and never fires the past."""
-    fields = define.fields(
-        cron=cron,
-        tz=tz,
-        every=every,
-        at=at,
-        in_=in_,
-        after=after,
-        shell=shell,
-        http=http,
-        handler=handler,
-        artifact=artifact,
-        command=command,
-        payload=payload,
-        retries=retries,
-        timeout=timeout,
-        priority=priority,
-        tier=tier,
-        queue=queue,
-        overlap=overlap,
-        catch_up=catch_up,
-        label=label,
-        critical=critical,
-        exactly_once=exactly_once,
-    )
     if name is not None:
         fields["name"] = name
 

@@ -1,13 +1,13 @@
 """`waterclock submit`: define a job, and follow it to its end if asked."""
 
 import secrets
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from waterclock.api import decoding
-from waterclock.api.cli import job_options as define
 from waterclock.api.cli.follow import follow_to_end
+from waterclock.api.cli.job_options import with_job_options
 from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.output import ago, note, print_json, stamp
 from waterclock.api.cli.session import connected, with_artifact, with_dependencies
@@ -16,30 +16,10 @@ from waterclock.proto.answers import JobAccepted
 from waterclock.proto.spec import JobRequest
 
 
+@with_job_options
 def submit(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it.", show_default=False)],
-    command: define.Command = None,
-    cron: define.Cron = None,
-    tz: define.Tz = None,
-    every: define.Every = None,
-    at: define.At = None,
-    in_: define.In = None,
-    after: define.After = None,
-    shell: define.Shell = None,
-    http: define.Http = None,
-    handler: define.Handler = None,
-    artifact: define.Artifact = None,
-    payload: define.Payload = None,
-    retries: define.Retries = None,
-    timeout: define.Timeout = None,
-    priority: define.Priority = None,
-    tier: define.Tier = None,
-    queue: define.Queue = None,
-    overlap: define.Overlap = None,
-    catch_up: define.CatchUp = None,
-    label: define.Label = None,
-    critical: define.Critical = None,
-    exactly_once: define.ExactlyOnce = None,
+    fields: dict[str, Any],
     job_id: Annotated[str | None, typer.Option("--id", help="The id to give it.", metavar="ID")] = None,
     key: Annotated[
         str | None, typer.Option(help="Idempotency key: the same key gives the same job.", metavar="K")
@@ -56,30 +36,6 @@ def submit(
 
     waterclock submit ping --every 30s --http GET https://example.com/health
     """
-    fields = define.fields(
-        cron=cron,
-        tz=tz,
-        every=every,
-        at=at,
-        in_=in_,
-        after=after,
-        shell=shell,
-        http=http,
-        handler=handler,
-        artifact=artifact,
-        command=command,
-        payload=payload,
-        retries=retries,
-        timeout=timeout,
-        priority=priority,
-        tier=tier,
-        queue=queue,
-        overlap=overlap,
-        catch_up=catch_up,
-        label=label,
-        critical=critical,
-        exactly_once=exactly_once,
-    )
     fields |= {"name": name, "idempotency_key": key or f"auto-{secrets.token_hex(10)}"}
     if job_id is not None:
         fields["job_id"] = job_id
@@ -94,11 +50,11 @@ def submit(
         print_json(accepted)
     else:
         print(accepted.job_id)
-        note(_said(accepted))
+        note(_summary(accepted))
     return 0
 
 
-def _said(accepted: JobAccepted) -> str:
+def _summary(accepted: JobAccepted) -> str:
     if not accepted.created:
         return "there already: the same key was used before"
     if accepted.next_run_at is None:

@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from waterclock.core.domain.job.task import ALONGSIDE, WHAT
 from waterclock.core.domain.job.timing import WHEN
 from waterclock.proto.problem import Difference
-from waterclock.proto.spec import JobSpec
+from waterclock.proto.spec import ALONGSIDE, RUNS, JobSpec
 
 
 def describe(spec: JobSpec) -> dict[str, Any]:
@@ -56,7 +55,7 @@ def _as_json(value: Any) -> Any:
 
 
 _WHEN = (*WHEN, "schedule_type")
-_WHAT = (*WHAT, "nodes")
+_WHAT = (*RUNS, "nodes")
 _SYNONYMS = (("max_retries", "retries"), ("timeout_seconds", "timeout"))
 
 

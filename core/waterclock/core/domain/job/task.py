@@ -18,6 +18,8 @@ from waterclock.core.domain.workflow.template import without_templates
 from waterclock.proto.names import is_user_id
 from waterclock.proto.policies import DIGEST_PATTERN, ENV_PATTERN
 from waterclock.proto.spec import (
+    ALONGSIDE,
+    RUNS,
     Argv,
     Artifact,
     FanOut,
@@ -119,11 +121,6 @@ def _check_over(over: Any, upstream: tuple[str, ...] | None, problems: Problems)
             problems.add("over", f"must be one of {choices}{more}")
 
 
-WHAT = ("command", "artifact", "http", "job_type", "handler")
-"""The fields of which one says what runs."""
-ALONGSIDE = {"args": ("artifact",), "entry": ("artifact",), "env": ("command", "artifact")}
-"""Fields that only mean something beside certain others."""
-
 _LONGEST_ARGUMENT = 131_071
 """Linux takes no longer argument or environment value (MAX_ARG_STRLEN), and a shell command is one argument."""
 _ENV = re.compile(ENV_PATTERN)
@@ -131,7 +128,7 @@ _ENV = re.compile(ENV_PATTERN)
 
 def task_of(request: WorkRequest, name: str, problems: Problems) -> SingleTask:
     """What is said to run; without that, the handler that goes by the name."""
-    given = [field for field in WHAT if value_of(getattr(request, field)) is not None]
+    given = [field for field in RUNS if value_of(getattr(request, field)) is not None]
     if given == ["job_type", "handler"] and request.job_type == request.handler:
         given = ["handler"]
     for other in given[1:]:

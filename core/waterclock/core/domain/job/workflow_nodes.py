@@ -3,16 +3,16 @@
 from waterclock.core.domain.job.graph import check_nodes
 from waterclock.core.domain.job.policies import max_retries_of, timeout_of
 from waterclock.core.domain.job.request_fields import plain_fields, value_of, value_or
-from waterclock.core.domain.job.task import ALONGSIDE, WHAT, fan_out_of, task_of
+from waterclock.core.domain.job.task import fan_out_of, task_of
 from waterclock.core.domain.job.validate import Problems
 from waterclock.core.domain.workflow.references import check_references
 from waterclock.proto.names import is_user_id
 from waterclock.proto.policies import AnyRule, TriggerRule
-from waterclock.proto.spec import JobRequest, Node, NodeRequest, Workflow
+from waterclock.proto.spec import ALONGSIDE, RUNS, JobRequest, Node, NodeRequest, Workflow
 
 
 def workflow_of(request: JobRequest, problems: Problems) -> Workflow:
-    for field in (*WHAT, *ALONGSIDE, "fan_out"):
+    for field in (*RUNS, *ALONGSIDE, "fan_out"):
         if value_of(getattr(request, field)) is not None:
             problems.add(field, "cannot be combined with nodes: say it of a node")
     nodes = tuple(
