@@ -463,3 +463,72 @@ async def test_a_command_answers_quickly(shell: Shell) -> None:
         ended = os.times()
         took.append(ended.children_user + ended.children_system - begun.children_user - begun.children_system)
     assert min(took) < 0.4, took
+
+
+async def test_a_batch_of_lines_or_an_array_is_defined_and_a_bad_one_fails_alone(shell: Shell) -> None:
+    jobs = [{"name": f"of-batch-{n}", "command": "true", "cron": "@yearly"} for n in range(3)]
+    file = shell.data / "batch.jsonl"
+    file.write_text("\n".join(map(json.dumps, [*jobs, {"name": "", "command": "true"}])))
+    ended = await shell("batch", str(file), "--json")
+    assert ended.code == 2, ended.err
+    assert [line["status"] for line in ended.json] == ["SCHEDULED"] * 3 + [422]
+    assert (await shell("job", ended.json[0]["job_id"], "--json")).json["name"] == "of-batch-0"
+    file.write_text(json.dumps(jobs))
+    shown = await shell("batch", str(file))
+    assert (shown.code, shown.out.count("SCHEDULED")) == (0, 3)
+    file.write_text('{"name": ')
+    assert "line 1: not JSON" in (await shell("batch", str(file))).err
+
+
+async def test_a_workflow_is_made_changed_and_cancelled(shell: Shell) -> None:
+    file = shell.data / "graph.yaml"
+    file.write_text("name: graph\ncron: '@yearly'\nnodes: [{id: a, command: 'true'}]")
+    made = await shell("workflow", "create", "-f", str(file))
+    workflow_id = made.out.strip()
+    assert made.code == 0, made.err
+    file.write_text("name: renamed")
+    changed = await shell("workflow", "update", workflow_id[:-2], "-f", str(file), "--json")
+    assert (changed.json["workflow_id"], changed.json["name"]) == (workflow_id, "renamed")
+    stale = await shell("workflow", "update", workflow_id, "-f", str(file), "--if-version", "1")
+    assert stale.code == 1
+    cancelled = await shell("workflow", "cancel", workflow_id[:-2], "--note", "no more")
+    assert (cancelled.code, "CANCELLED" in cancelled.out, "no more" in cancelled.out) == (0, True, True)
+    assert (await shell("workflow", "cancel", "nobody")).code == 3
+
+
+async def test_a_wave_is_stopped_and_its_nodes_marked(shell: Shell) -> None:
+    file = shell.data / "slow.yaml"
+    file.write_text("name: slow\ncron: '@yearly'\nnodes: [{id: a, command: sleep 60}]")
+    workflow_id = (await shell("workflow", "create", "-f", str(file))).out.strip()
+    first = (await shell("workflow", "run", workflow_id)).out.strip()
+    marked = await shell(
+        "workflow", "mark", first, "a", "--status", "SKIPPED", "--output", '{"rows": 1}', "--json"
+    )
+    assert marked.code == 0, marked.err
+    assert marked.json["workflow_run_id"] == first
+    wrong = await shell("workflow", "mark", first, "a", "--status", "FINE")
+    assert (wrong.code, "status" in wrong.err) == (2, True)
+    second = (await shell("workflow", "run", workflow_id)).out.strip()
+    stopped = await shell("workflow", "cancel-run", second)
+    assert (stopped.code, second in stopped.out) == (0, True), stopped.err
+
+
+async def test_what_happened_to_a_run_and_how_its_job_is(shell: Shell) -> None:
+    job_id = (await shell("submit", "told", "--json", "--", "true")).json["job_id"]
+    run = (await shell("run-now", job_id, "--wait", "--json")).json
+    status = (await shell("job-status", job_id, "--json")).json
+    assert (status["job_id"], status["latest_run"]["status"]) == (job_id, "SUCCESS")
+    assert job_id in (await shell("job-status", job_id)).out
+    events = await shell("events", run["run_id"], "--json")
+    assert [change["type"] for change in events.json["items"]][-1] == "succeeded", events.err
+    assert "succeeded" in (await shell("events", run["run_id"])).out
+
+
+async def test_an_artifact_is_shown(shell: Shell) -> None:
+    file = shell.data / "shown.sh"
+    file.write_text("#!/bin/sh\n")
+    digest = (await shell("artifact", "push", str(file))).out.strip()
+    shown = (await shell("artifact", "show", digest, "--json")).json
+    assert (shown["artifact"], shown["size"], shown["name"]) == (digest, 10, "shown.sh")
+    assert digest in (await shell("artifact", "show", digest)).out
+    assert (await shell("artifact", "show", "sha256:" + "0" * 64)).code == 3

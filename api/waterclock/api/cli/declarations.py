@@ -5,9 +5,12 @@ means the same.
 import hashlib
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from waterclock.api.cli.exits import Wrong
 
@@ -76,6 +79,28 @@ def _loader() -> Any:
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     return type("TextTimes", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers})
+
+
+def read_lines(file: Path) -> list[msgspec.Raw]:
+    """Definitions as JSON, one a line or in one array; `-` is standard input. Only their form is looked at."""
+    try:
+        content = sys.stdin.buffer.read() if file == Path("-") else file.read_bytes()
+    except OSError as error:
+        raise Wrong(f"{file}: {error.strerror or error}") from None
+    if content.lstrip().startswith(b"["):
+        try:
+            return msgspec.json.decode(content, type=list[msgspec.Raw])
+        except msgspec.DecodeError as error:
+            raise Wrong(f"{file}: not JSON: {error}") from None
+    lines: list[msgspec.Raw] = []
+    for number, line in enumerate(content.splitlines(), 1):
+        if line.strip():
+            try:
+                msgspec.json.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise Wrong(f"{file}, line {number}: not JSON: {error}") from None
+            lines.append(msgspec.Raw(line))
+    return lines
 
 
 def read_crontabs(

@@ -54,3 +54,14 @@ RunId = Annotated[
         autocompletion=complete_run,
     ),
 ]
+WorkflowId = Annotated[
+    str,
+    typer.Argument(metavar="WORKFLOW", help="A workflow's id, or the beginning of it.", show_default=False),
+]
+WaveId = Annotated[
+    str, typer.Argument(metavar="WAVE", help="A wave's id, or the beginning of it.", show_default=False)
+]
+Note = Annotated[str, typer.Option(help="Why; kept with the change.", metavar="TEXT")]
+Version = Annotated[
+    int | None, typer.Option("--if-version", help="Only if it is still this version.", metavar="N")
+]

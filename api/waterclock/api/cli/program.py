@@ -5,7 +5,7 @@ Only the command that was called is imported and built: typer would take a tenth
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ COMMANDS = {
     "up": "serve",
     "submit": "submit",
     "apply": "apply",
+    "batch": "apply",
     "import": "apply",
     "jobs": "look",
     "job": "look",
@@ -54,25 +55,50 @@ COMMANDS = {
     "projector": "serve",
     "api": "serve",
 }
-"""Command -> the module in `commands` with a function of that name."""
+"""Command -> the module in `commands` with a function of that name. Other commands are made from the method table."""
 
 _FUNCTIONS = {"import": "import_"}
 
 
 class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        from waterclock.api.cli.row_command import rows
+
+        return list(dict.fromkeys((*COMMANDS, *rows())))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
+        if cmd_name in COMMANDS:
+            module = import_module(f"waterclock.api.cli.commands.{COMMANDS[cmd_name]}")
+            defined = getattr(module, _FUNCTIONS.get(cmd_name, cmd_name.replace("-", "_")))
+        else:
+            defined = _made_from_row(cmd_name)
+        if defined is None:
             return None
-        module = import_module(f"waterclock.api.cli.commands.{COMMANDS[cmd_name]}")
-        defined = getattr(module, _FUNCTIONS.get(cmd_name, cmd_name.replace("-", "_")))
         if isinstance(defined, typer.Typer):
+            _complete(defined, cmd_name)
             return get_command(defined)
         single = typer.Typer(add_completion=False)
         single.command(cmd_name)(defined)
         return get_command(single)
+
+
+def _made_from_row(name: str) -> Callable[..., None] | None:
+    from waterclock.api.cli.row_command import command_of, rows
+
+    row = rows().get(name)
+    return None if row is None else command_of(row)
+
+
+def _complete(group: typer.Typer, name: str) -> None:
+    """Adds the commands of a group that are made from rows."""
+    from waterclock.api.cli.row_command import command_of, rows
+
+    there = {
+        command.name or getattr(command.callback, "__name__", "") for command in group.registered_commands
+    }
+    for word, row in rows(name).items():
+        if word not in there:
+            group.command(word)(command_of(row))
 
 
 program = typer.Typer(

@@ -13,7 +13,7 @@ from waterclock.api.client.discovery import find
 from waterclock.api.errors import NotFound
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import Artifact
-from waterclock.proto.commands import UploadEnd, UploadPart
+from waterclock.proto.commands import Upload, UploadEnd, UploadPart
 
 T = TypeVar("T")
 
@@ -66,10 +66,12 @@ def with_artifact(wire: BlockingWire, fields: dict[str, Any]) -> None:
 
 
 def upload(wire: BlockingWire, file: Path) -> Artifact:
-    upload_id = secrets.token_hex(10)
-    parts = 0
+    """In one request where it fits into one, else part by part."""
+    upload_id, parts = secrets.token_hex(10), 0
     try:
         size = file.stat().st_size
+        if 0 < size <= _PART:
+            return wire.call(methods.ARTIFACTS_CREATE, Upload(data=file.read_bytes(), name=file.name))
         with file.open("rb") as content:
             while data := content.read(_PART):
                 wire.call(methods.ARTIFACTS_PART, UploadPart(upload_id=upload_id, number=parts, data=data))

@@ -34,12 +34,11 @@ from waterclock.api.client.calls import (
     WorkflowsCalls,
 )
 from waterclock.api.client.discovery import find
-from waterclock.api.client.messages import new_key
+from waterclock.api.client.messages import batches
 from waterclock.api.client.streams import LogPosition, WatchPosition
 from waterclock.api.client.wire import Wire
-from waterclock.proto import answers, commands, methods, queries
+from waterclock.proto import answers, methods, queries
 
-_BATCH = 500
 _PART = 1 << 20
 
 
@@ -94,8 +93,7 @@ class Jobs(JobsCalls):
         """Define many jobs; results come in order, and a bad one fails alone."""
         results: list[answers.BatchResult] = []
         lines = [msgspec.Raw(msgspec.json.encode(job)) for job in jobs]
-        for start in range(0, len(lines), _BATCH):
-            batch = commands.JobBatch(jobs=lines[start : start + _BATCH], idempotency_key=new_key())
+        for start, batch in batches(lines):
             chunk = await self._wire.call(methods.JOBS_BATCH, batch)
             results += [msgspec.structs.replace(result, line=start + result.line) for result in chunk]
         return results

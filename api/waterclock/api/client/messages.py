@@ -1,7 +1,7 @@
 """Requests and answers as they go over the wire, the same for every client."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 
 from waterclock.api import decoding
 from waterclock.api.errors import TooLarge, Unreachable, refusal
+from waterclock.proto.commands import JobBatch
 from waterclock.proto.methods import Method
 from waterclock.proto.problem import Problem
 
@@ -24,6 +25,8 @@ SILENCE_SECONDS = STREAM_SECONDS + 5
 HEADER_ROOM = 4096
 """Bytes left for headers, which count towards the largest message too."""
 
+_BATCH_JOBS = 500
+_BATCH_BYTES = 1 << 18
 _NO_RESPONDERS = "503"
 _ERROR_CODE = "Nats-Service-Error-Code"
 
@@ -44,6 +47,18 @@ def request_of(method: Method[Q, A], fields: Mapping[str, Any]) -> Q:
 
 def new_key() -> str:
     return f"auto-{secrets.token_hex(10)}"
+
+
+def batches(jobs: Sequence[msgspec.Raw]) -> Iterator[tuple[int, JobBatch]]:
+    """Definitions in requests of a size that NATS carries, each with the number of its first."""
+    start = 0
+    while start < len(jobs):
+        end, size = start + 1, len(bytes(jobs[start]))
+        while end < len(jobs) and end - start < _BATCH_JOBS and size < _BATCH_BYTES:
+            size += len(bytes(jobs[end]))
+            end += 1
+        yield start, JobBatch(jobs=list(jobs[start:end]), idempotency_key=new_key())
+        start = end
 
 
 def check_size(data: bytes, limit: int) -> None:

@@ -1,20 +1,30 @@
-"""`waterclock apply`: make jobs and workflows be as files declare them. `waterclock import`: crontabs likewise."""
+"""Commands that take files of definitions: apply makes jobs and workflows be as declared, import does so with crontabs,
+batch defines many jobs at once.
+"""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
-from waterclock.api.cli.declarations import Declaration, local_zone, read_crontabs, read_declarations
-from waterclock.api.cli.exits import Wrong
+from waterclock.api.cli.declarations import (
+    Declaration,
+    local_zone,
+    read_crontabs,
+    read_declarations,
+    read_lines,
+)
+from waterclock.api.cli.exits import Exit, Wrong
 from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.output import note, print_json, progress, table
 from waterclock.api.cli.session import connected
 from waterclock.api.client.blocking_wire import BlockingWire
+from waterclock.api.client.messages import batches
 from waterclock.api.errors import Refused
 from waterclock.core.domain.job.naming import id_of_name
 from waterclock.proto import methods
-from waterclock.proto.answers import Applied
+from waterclock.proto.answers import Applied, BatchResult
 from waterclock.proto.commands import Apply, CancelJob
 from waterclock.proto.queries import JobsQuery
 
@@ -54,6 +64,40 @@ def apply(
     """
     declarations = list(read_declarations([*files, *(more or ())]))
     return _apply(declarations, name, prune=prune, dry_run=dry_run, json=json, data=data)
+
+
+def batch(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Definitions as JSON, one a line or an array; - is stdin.",
+            show_default=False,
+        ),
+    ],
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Define many jobs at once. A bad one fails alone; exit 2 if one did."""
+    lines = read_lines(file)
+    results: list[BatchResult] = []
+    with connected(data) as wire:
+        for start, request in batches(lines):
+            progress(f"{start} of {len(lines)}")
+            chunk = wire.call(methods.JOBS_BATCH, request)
+            results += [replace(result, line=start + result.line) for result in chunk]
+    progress("")
+    if json:
+        print_json(results)
+    else:
+        rows = [(str(one.line), one.job_id or "", str(one.status), _reason(one)) for one in results]
+        print(table(("LINE", "ID", "STATUS", "REASON"), rows) if rows else "nothing is defined")
+    return Exit.USAGE if any(isinstance(one.status, int) for one in results) else Exit.DONE
+
+
+def _reason(result: BatchResult) -> str:
+    errors = "; ".join(f"{e.field}: {e.reason}" if e.field else e.reason for e in result.errors or ())
+    return errors or result.detail or ""
 
 
 import_ = typer.Typer(

@@ -10,7 +10,7 @@ from waterclock.api import decoding
 from waterclock.api.cli.follow import follow_run
 from waterclock.api.cli.job_options import with_job_options
 from waterclock.api.cli.listing import Listing
-from waterclock.api.cli.options import Data, JobId, Json, Limit, RunId, Watch
+from waterclock.api.cli.options import Data, JobId, Json, Limit, Note, RunId, Version, Watch
 from waterclock.api.cli.output import ago, note, print_json, stamp, table
 from waterclock.api.cli.session import (
     connected,
@@ -23,11 +23,6 @@ from waterclock.api.cli.session import (
 )
 from waterclock.proto import commands, methods, queries
 from waterclock.proto.answers import DeadLetter, Job, Run
-
-Note = Annotated[str, typer.Option(help="Why; kept with the change.", metavar="TEXT")]
-Version = Annotated[
-    int | None, typer.Option("--if-version", help="Only if it is still this version.", metavar="N")
-]
 
 
 @with_job_options

@@ -1,8 +1,9 @@
-"""`waterclock workflow`: apply, list, show, run, runs, rerun."""
+"""`waterclock workflow`: define workflows, look at them and run them."""
 
 import secrets
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -11,20 +12,21 @@ import typer
 from waterclock.api.cli import output
 from waterclock.api.cli.commands.apply import DryRun, Files, MoreFiles, Prune, Set
 from waterclock.api.cli.commands.apply import apply as apply_files
+from waterclock.api.cli.declarations import read_declarations
 from waterclock.api.cli.exits import Exit, Wrong
 from waterclock.api.cli.graph import draw
 from waterclock.api.cli.listing import Listing
-from waterclock.api.cli.options import Data, Json, Limit, Watch
+from waterclock.api.cli.options import Data, Json, Limit, Version, Watch, WorkflowId
 from waterclock.api.cli.output import note, print_json, table
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.client.blocking_wire import BlockingWire
+from waterclock.api.client.messages import request_of
 from waterclock.proto import commands, methods, queries
-from waterclock.proto.answers import Page, Workflow, WorkflowRun
+from waterclock.proto.answers import Page, Workflow, WorkflowAccepted, WorkflowRun
 from waterclock.proto.verdicts import TERMINAL
 
 workflow = typer.Typer(name="workflow", help="Graphs of jobs.", no_args_is_help=True, add_completion=False)
 
-WorkflowId = Annotated[str, typer.Argument(metavar="WORKFLOW", show_default=False)]
 _PAUSE = 0.2
 
 Wait = Annotated[bool, typer.Option("--wait", help="Follow the wave; exit with its result.")]
@@ -42,6 +44,42 @@ def apply(
 ) -> int:
     """Create or update workflows declared in YAML or JSON."""
     return apply_files(files, more, prune, dry_run, name, json, data)
+
+
+@workflow.command()
+def create(files: Files, more: MoreFiles = None, json: Json = False, data: Data = None) -> None:
+    """Define workflows from YAML or JSON; each is a new one unless its id is there already."""
+    made: list[WorkflowAccepted] = []
+    with connected(data) as wire:
+        for _, fields in read_declarations([*files, *(more or ())]):
+            request = request_of(methods.WORKFLOWS_CREATE, {"idempotency_key": None, **fields})
+            made.append(wire.call(methods.WORKFLOWS_CREATE, request))
+    print_json(made) if json else print("\n".join(one.workflow_id for one in made))
+
+
+@workflow.command()
+def update(
+    workflow_id: WorkflowId,
+    file: Annotated[
+        Path, typer.Option("-f", "--file", help="What to change, in YAML or JSON.", metavar="FILE")
+    ],
+    if_version: Version = None,
+    json: Json = False,
+    data: Data = None,
+) -> None:
+    """Change a workflow. What the file does not say stays."""
+    declared = [fields for _, fields in read_declarations([file])]
+    if len(declared) != 1:
+        raise Wrong(f"{file}: expected one workflow, found {len(declared)}")
+    edit = {name: value for name, value in declared[0].items() if name not in ("job_id", "workflow_id")}
+
+    def changed(id: str) -> Workflow:
+        patch = {**edit, "workflow_id": id, "if_match": if_version}
+        return wire.call(methods.WORKFLOWS_UPDATE, request_of(methods.WORKFLOWS_UPDATE, patch))
+
+    with connected(data) as wire:
+        found = with_job(wire, workflow_id, changed)
+    print_json(found) if json else print(f"{found.workflow_id} updated (version {found.version})")
 
 
 @workflow.command("list")
