@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from waterclock.api.auth.gate import Gate
 from waterclock.api.auth.quotas import Quotas
 from waterclock.api.auth.tokens import Tokens
-from waterclock.api.commands.artifact_store import Shelf
-from waterclock.api.commands.intake import Intake
-from waterclock.api.commands.run_requests import Requests
+from waterclock.api.eventlog.job_writer import JobWriter
+from waterclock.api.eventlog.run_requests import RunRequests
 from waterclock.api.readmodels.freshness import Freshness
 from waterclock.api.readmodels.pool import Pool
 from waterclock.core.jetstream.bucket import Bucket
@@ -34,14 +33,15 @@ class Application:
     gate: Gate
     quotas: Quotas
     definitions: Definitions
-    intake: Intake
-    requests: Requests
+    job_writer: JobWriter
+    run_requests: RunRequests
     pool: Pool
     """The read models."""
     freshness: Freshness
     control: Bucket
-    shelf: Shelf
+    artifacts: Store
     logs: Store
+    """Output of runs, and parts of uploads that are not complete."""
 
     def partition_of(self, job_or_run_id: str) -> int:
         return names.partition_of(job_or_run_id, self.settings.partitions)
@@ -61,8 +61,11 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
         ]
         control = Bucket(connection, publisher, names.CONTROL)
         tokens = Tokens(connection, control)
-        await scope.enter_async_context(tokens.followed())
+        await scope.enter_async_context(tokens.follow())
         freshness = Freshness(connection, pool)
+        job_writer = await scope.enter_async_context(
+            JobWriter.open(connection, publisher, settings.partitions, written=freshness.wrote)
+        )
         yield Application(
             settings=settings,
             instance=instance,
@@ -72,11 +75,11 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
             gate=Gate(settings, tokens),
             quotas=Quotas(control, pool),
             definitions=Definitions(connection, publisher, settings.partitions),
-            intake=Intake(connection, publisher, settings.partitions, entered=freshness.wrote),
-            requests=Requests(publisher, instance),
+            job_writer=job_writer,
+            run_requests=RunRequests(publisher, instance),
             pool=pool,
             freshness=freshness,
             control=control,
-            shelf=Shelf(artifacts, control),
+            artifacts=artifacts,
             logs=logs,
         )

@@ -1,40 +1,39 @@
 """One request from admitted to answered, whichever way it came in."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
+from waterclock.api import commands, explain, queries
+from waterclock.api.application import Application
 from waterclock.api.auth.caller import Caller
 from waterclock.api.auth.namespaces import inward, outward
 from waterclock.api.errors import Unavailable
-from waterclock.api.handlers import handler_of, stream_of
 from waterclock.api.metrics import SECONDS, STREAMS
 from waterclock.api.readmodels.pool import ReadModelsAway
+from waterclock.api.registry import handler_of, import_handlers, stream_of
 from waterclock.core.jetstream.errors import LogFull, LogUnavailable
 from waterclock.core.store.store import StoreError
 from waterclock.proto.methods import Method
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from waterclock.api.application import Application
 
 Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
 
 _RETRY_AFTER = 1.0
 
+import_handlers(commands, explain, queries)
 
-async def answer(app: "Application", method: Method[Q, A], request: Q, caller: Caller) -> A:
+
+async def answer(app: Application, method: Method[Q, A], request: Q, caller: Caller) -> A:
     caller.must(method)
     request = inward(caller.namespace, request)
     with SECONDS.labels(method.name).time(), outages_as_refusals():
         return outward(caller.namespace, await handler_of(method)(app, request, caller))
 
 
-async def answers(app: "Application", method: Method[Q, A], request: Q, caller: Caller) -> AsyncIterator[A]:
+async def answers(app: Application, method: Method[Q, A], request: Q, caller: Caller) -> AsyncIterator[A]:
     caller.must(method)
     request = inward(caller.namespace, request)
     with STREAMS.labels(method.name).track_inprogress(), outages_as_refusals():
@@ -43,7 +42,8 @@ async def answers(app: "Application", method: Method[Q, A], request: Q, caller: 
 
 
 @contextmanager
-def outages_as_refusals() -> "Iterator[None]":
+def outages_as_refusals() -> Iterator[None]:
+    """What is away is a 503 that says when to try again."""
     try:
         yield
     except LogUnavailable as error:

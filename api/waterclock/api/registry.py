@@ -1,21 +1,26 @@
-"""Which function answers which method. Handlers register themselves; a test checks that every row has one."""
+"""Which function answers which method. Handlers register themselves; a test checks that every row has one.
+
+@handles(methods.RUNS_GET)
+async def get(app: Application, request: RunRef, caller: Caller) -> Run: ...
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from waterclock.api.application import Application
 from waterclock.api.auth.caller import Caller
 from waterclock.proto.methods import Method
-
-if TYPE_CHECKING:
-    from waterclock.api.application import Application
 
 Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
 
-Handler = Callable[["Application", Q, Caller], Awaitable[A]]
-StreamHandler = Callable[["Application", Q, Caller], AsyncIterator[A]]
+Handler = Callable[[Application, Q, Caller], Awaitable[A]]
+StreamHandler = Callable[[Application, Q, Caller], AsyncIterator[A]]
 
 _HANDLERS: dict[str, Handler[Any, Any]] = {}
 _STREAMS: dict[str, StreamHandler[Any, Any]] = {}
@@ -35,6 +40,13 @@ def streams(method: Method[Q, A]) -> Callable[[StreamHandler[Q, A]], StreamHandl
         return handler
 
     return register
+
+
+def import_handlers(*packages: ModuleType) -> None:
+    """Import every module of these packages, so that what is in them has registered itself."""
+    for package in packages:
+        for module in iter_modules(package.__path__):
+            import_module(f"{package.__name__}.{module.name}")
 
 
 def handler_of(method: Method[Q, A]) -> Handler[Q, A]:

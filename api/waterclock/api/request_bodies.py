@@ -5,8 +5,8 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from waterclock.api.commands.definitions import refusal
 from waterclock.api.decoding import convert, decode
+from waterclock.api.errors import Invalid, Malformed, Refused, TooLarge
 from waterclock.core.domain.job import parse
 from waterclock.core.domain.job.request_reader import Reader
 from waterclock.core.domain.job.validate import DefinitionLimits, InvalidDefinition, Problems
@@ -21,6 +21,7 @@ _READERS: dict[type[Struct], Reader[Any]] = {
 }
 _LIMITS = DefinitionLimits(body_bytes=64 << 20)
 """Sizes are the method's business, which can name the field."""
+_KINDS: dict[str, type[Refused]] = {"malformed": Malformed, "too_large": TooLarge, "invalid": Invalid}
 
 
 def read(body: bytes | Mapping[str, Any], kind: type[S]) -> S:
@@ -32,8 +33,13 @@ def read(body: bytes | Mapping[str, Any], kind: type[S]) -> S:
         request = reader.read(body or b"{}", problems, _LIMITS)
         problems.refuse()
     except InvalidDefinition as error:
-        raise refusal(_all_that_is_wrong(body, error) if kind is JobRequest else error) from None
+        raise refused_definition(_all_that_is_wrong(body, error) if kind is JobRequest else error) from None
     return cast(S, request)
+
+
+def refused_definition(error: InvalidDefinition) -> Refused:
+    """What makes no valid definition, as the caller is told."""
+    return _KINDS[error.kind].because(str(error), error.errors)
 
 
 def _all_that_is_wrong(body: bytes | Mapping[str, Any], error: InvalidDefinition) -> InvalidDefinition:

@@ -1,6 +1,5 @@
 """The api's process: the method table over HTTP and over NATS until told to stop."""
 
-import asyncio
 import contextlib
 import logging
 import socket
@@ -9,12 +8,14 @@ from collections.abc import Iterator
 import uvicorn
 
 from waterclock.api.application import Application, open_application
-from waterclock.api.commands import log_check
 from waterclock.api.http import routes
-from waterclock.api.nats import service
-from waterclock.core.jetstream.log_identity import LogWatch
+from waterclock.api.nats import service as nats_service
+from waterclock.api.readmodels.freshness import known_streams
+from waterclock.api.readmodels.pool import ReadModelsAway
+from waterclock.core.jetstream.log_identity import LogWatch, check_against_read_models
 from waterclock.core.runtime.lifecycle import StopSignal, ready
 from waterclock.core.runtime.settings import Settings
+from waterclock.core.runtime.tasks import supervised
 from waterclock.core.runtime.tls import server_context
 
 log = logging.getLogger(__name__)
@@ -34,18 +35,21 @@ async def run(settings: Settings, stop: StopSignal) -> None:
     async with open_application(settings) as app:
         log_watch = LogWatch(app.connection)
         await log_watch.check()
-        await log_check.check(app)
-        async with service.serve(app):
-            serving = asyncio.create_task(serve_http(app, stop))
-            watching = asyncio.create_task(log_watch.run())
-            try:
-                done, _ = await asyncio.wait([serving, watching], return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    await task
-            finally:
-                for task in (serving, watching):
-                    task.cancel()
-                await asyncio.gather(serving, watching, return_exceptions=True)
+        await _check_log(app)
+        async with nats_service.serve(app), supervised() as tasks:
+            tasks.keep(log_watch.run(), name="watch over the log")
+            await serve_http(app, stop)
+
+
+async def _check_log(app: Application) -> None:
+    """Compare the log with what Postgres remembers of it: an acknowledgement of one that has lost messages would be
+    worth nothing. With Postgres away it is taken on trust."""
+    try:
+        known = await known_streams(app.pool)
+    except ReadModelsAway as error:
+        log.info("the log is taken on trust", extra={"reason": str(error)})
+        return
+    await check_against_read_models(app.connection, known)
 
 
 async def serve_http(app: Application, stop: StopSignal) -> None:
@@ -64,15 +68,17 @@ async def serve_http(app: Application, stop: StopSignal) -> None:
     config.ssl = server_context(settings)
     server = _Server(config)
     with _listen(settings.host, settings.port) as listener:
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
         host, port = listener.getsockname()[:2]
         log.info("serving", extra={"url": f"{'https' if config.ssl else 'http'}://{host}:{port}"})
         ready()
-        stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        server.should_exit = True
-        await serving
+        async with supervised() as tasks:
+            tasks.spawn(_exit_when_told(server, stop), name="stop of the HTTP server")
+            await server.serve(sockets=[listener])
+
+
+async def _exit_when_told(server: uvicorn.Server, stop: StopSignal) -> None:
+    await stop.wait()
+    server.should_exit = True
 
 
 def _listen(host: str, port: int) -> socket.socket:

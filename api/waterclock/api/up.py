@@ -1,4 +1,5 @@
-"""`waterclock up`: servers and components of one machine, in one terminal."""
+"""`waterclock up`: servers and components of one machine, in one terminal. And `waterclock setup`, for servers of your
+own."""
 
 import asyncio
 import logging
@@ -14,6 +15,7 @@ import msgspec
 
 from waterclock.api.demo import submit_demo
 from waterclock.core.jetstream.connection import Connection as Log
+from waterclock.core.jetstream.connection import open_log
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.jetstream.streams import Layout, ensure_streams
@@ -38,6 +40,8 @@ from waterclock.core.runtime.ports import LOOPBACK, Port, is_free
 from waterclock.core.runtime.processes.program import Component, ProgramFailed
 from waterclock.core.runtime.processes.supervisor import ChildFailed, Supervisor
 from waterclock.core.runtime.settings import Settings, SettingsError, as_environment, environment_variable
+from waterclock.core.runtime.tasks import supervised
+from waterclock.core.store.factory import ensure_bucket
 
 _COMPONENTS = ("scheduler", "executor", "projector", "api")
 _USERS_OF_THE_DATABASE = ("projector", "api")
@@ -65,6 +69,16 @@ async def up(settings: Settings, *, demo: bool) -> int:
     except (ProgramFailed, LogError, OSError) as error:
         print(f"waterclock up: {error}", file=sys.stderr)
         return 1
+
+
+async def setup(settings: Settings) -> None:
+    """Make what must be there before the first component starts: the streams, and the store's bucket.
+
+    Needs a NATS user that may make streams. Done again it changes what differs, as after an upgrade.
+    """
+    async with open_log(settings, name="setup") as log:
+        await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
+    await ensure_bucket(settings)
 
 
 def _directory(data: Path) -> Path:
@@ -102,18 +116,13 @@ class _Installation:
     async def run(self, *, demo: bool) -> int:
         async with self._supervisor:
             self._listen_for_signals()
-            stopped = asyncio.create_task(self._stop.wait())
-            working = asyncio.create_task(self._work(demo=demo))
-            await asyncio.wait([working, stopped], return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                await working
-                await stopped
-            working.cancel()
-            stopped.cancel()
+            async with supervised() as tasks:
+                tasks.spawn(self._start(demo=demo), name="start of servers and components")
+                await self._stop.wait()
             _log.info("stopping: api first, then the services, then the servers")
         return 0 if self._killed_by is None else 128 + self._killed_by
 
-    async def _work(self, *, demo: bool) -> None:
+    async def _start(self, *, demo: bool) -> None:
         first = read_connection(self._data) is None
         await self._start_servers()
         token = self._token()

@@ -17,7 +17,7 @@ from waterclock.proto.methods import METHODS, Method
 from waterclock.proto.verdicts import TERMINAL
 
 from .conftest import TOKEN, Served
-from .test_running import finished, state_of
+from .test_runs import finished, state_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

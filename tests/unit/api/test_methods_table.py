@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec import structs
 
-import waterclock.api.handlers  # noqa: F401
+import waterclock.api.dispatch  # noqa: F401
 from waterclock.api.registry import handler_of, stream_of
 from waterclock.proto.methods import METHODS, Method
 

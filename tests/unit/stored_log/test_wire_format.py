@@ -10,9 +10,9 @@ import pytest
 from stored_log.stored_log import VERSIONS, Message, load, load_traffic
 from waterclock.api.auth.quotas import _Quota
 from waterclock.api.auth.tokens import Grant
-from waterclock.api.commands.artifact_store import _Card
-from waterclock.api.commands.backfills import _Asked
-from waterclock.api.commands.dependencies import Announced
+from waterclock.api.commands.dependencies import PendingEdit
+from waterclock.api.queries.artifacts import Upload
+from waterclock.api.queries.backfills import StoredBackfill
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.domain.partition.timing_index import IndexEntry
 from waterclock.executor.limits.leases import Holder
@@ -36,9 +36,9 @@ FORMATS: list[tuple[str, Any]] = [
     (r"\$KV\.control\.member\.projector\..*", ProjectorHeartbeat),
     (r"\$KV\.control\.token\..*", Grant),
     (r"\$KV\.control\.namespace\..*", _Quota),
-    (r"\$KV\.control\.artifact\..*", _Card),
-    (r"\$KV\.control\.backfill\..*", _Asked),
-    (r"\$KV\.control\.dependencies", dict[str, Announced]),
+    (r"\$KV\.control\.artifact\..*", Upload),
+    (r"\$KV\.control\.backfill\..*", StoredBackfill),
+    (r"\$KV\.control\.dependencies", dict[str, PendingEdit]),
     (r"\$KV\.control\.run\..*", Holder),
     (r"\$KV\.control\.alerts\.state", State),
 ]

@@ -22,6 +22,9 @@ class Caller(Struct, frozen=True, kw_only=True):
         """An administrator of the default namespace is one of all namespaces."""
         return "admin" in self.scopes and self.namespace == DEFAULT
 
+    def sees(self, namespace: str) -> bool:
+        return self.everywhere or self.namespace == namespace
+
     def may(self, scope: Scope) -> bool:
         return scope == "open" or scope in self.scopes or "admin" in self.scopes
 

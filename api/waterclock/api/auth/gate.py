@@ -1,15 +1,18 @@
-"""Who is let in, by bearer token."""
+"""Who is let in, by bearer token, and how often a token may ask."""
 
 import hmac
+import time
 from typing import Any
 
 from waterclock.api.auth.caller import LOCAL, Caller
-from waterclock.api.auth.rate_limit import Rates
 from waterclock.api.auth.tokens import Tokens
-from waterclock.api.errors import Unauthenticated
+from waterclock.api.errors import RateLimited, Unauthenticated
 from waterclock.core.runtime.settings import Settings, SettingsError
 from waterclock.proto.methods import Method, Scope
 
+_BURST_SECONDS = 1.0
+_MAX_BUCKETS = 10_000
+"""Buckets kept; a token that has not asked for a while starts with a full one anyway."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _BOOTSTRAP = Caller(actor="token:bootstrap")
 _WITHOUT_TOKEN: dict[str, frozenset[Scope]] = {
@@ -29,7 +32,7 @@ class Gate:
         self._rate = settings.rate_limit
         self._tokens = tokens
         self._over_nats = Caller(actor="nats", scopes=_WITHOUT_TOKEN[settings.nats_without_token])
-        self._rates = Rates()
+        self._rate_limits = RateLimits()
 
     def admit(self, method: Method[Any, Any], authorization: str | None) -> Caller:
         """The caller behind an Authorization header, if they may call the method."""
@@ -38,7 +41,7 @@ class Gate:
         return caller
 
     def admit_over_nats(self, method: Method[Any, Any], authorization: str | None) -> Caller:
-        """As over HTTP; but who sends no token has at least shown a NATS password: all but administering is theirs."""
+        """As over HTTP; but who sends no token has at least shown a NATS password, and may do what settings allow."""
         if authorization or self._open or method.scope == "open":
             return self.admit(method, authorization)
         if not self._over_nats.scopes:
@@ -59,7 +62,28 @@ class Gate:
         if grant is None:
             raise Unauthenticated.because("nobody knows this token, or it has expired")
         if rate := grant.rate_per_second or self._rate:
-            self._rates.take(grant.token_id, rate)
+            self._rate_limits.take(grant.token_id, rate)
         return Caller(
             actor=f"token:{grant.token_id}", scopes=frozenset(grant.scopes), namespace=grant.namespace
         )
+
+
+class RateLimits:
+    """A bucket of tries for each token, which fills up again with time."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, who: str, per_second: float) -> None:
+        """Raises RateLimited, with the time after which a try is free again."""
+        now = time.monotonic()
+        most = max(1.0, per_second * _BURST_SECONDS)
+        left, since = self._buckets.pop(who, (most, now))
+        left = min(most, left + (now - since) * per_second)
+        if left < 1:
+            self._buckets[who] = (left, now)
+            wait = (1 - left) / per_second
+            raise RateLimited.because(f"this token may ask {per_second:g} times a second", retry_after=wait)
+        self._buckets[who] = (left - 1, now)
+        if len(self._buckets) > _MAX_BUCKETS:
+            self._buckets.pop(next(iter(self._buckets)))

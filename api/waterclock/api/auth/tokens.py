@@ -4,9 +4,7 @@ They live in the control bucket. Every api follows it, so that a token revoked a
 and no request waits for a look-up.
 """
 
-import asyncio
 import hashlib
-import logging
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,12 +18,11 @@ from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.pull import Delivery, Pull
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.tasks import supervised
 from waterclock.proto import names
 from waterclock.proto.commands import TokenRequest
 from waterclock.proto.events import Instant
 from waterclock.proto.methods import Scope
-
-log = logging.getLogger(__name__)
 
 _PREFIX = "token."
 
@@ -50,18 +47,16 @@ class Tokens:
         self._grants: dict[str, Grant] = {}
 
     @asynccontextmanager
-    async def followed(self) -> AsyncIterator[None]:
-        """Knows every token while the scope lasts."""
+    async def follow(self) -> AsyncIterator[None]:
+        """Knows every token while the scope lasts. A reader that fails ends the scope: an api that no longer hears of
+        revocations must not go on letting people in."""
         subject = names.kv_subject(names.CONTROL, f"{_PREFIX}*")
         async with Pull.ordered(self._connection, self._bucket.stream, [subject], after_sequence=0) as pull:
             while pull.pending:
                 self._read(await pull.next(timeout=1.0))
-            following = asyncio.create_task(self._follow(pull))
-            try:
+            async with supervised() as tasks:
+                tasks.keep(self._read_on(pull), name="reader of tokens")
                 yield
-            finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
 
     def grant_of(self, token: str) -> Grant | None:
         """What a token allows; None if nobody knows it, or it has expired."""
@@ -99,7 +94,7 @@ class Tokens:
                 return grant
         return None
 
-    async def _follow(self, pull: Pull) -> None:
+    async def _read_on(self, pull: Pull) -> None:
         while True:
             self._read(await pull.next())
 

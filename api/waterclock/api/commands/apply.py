@@ -7,9 +7,9 @@ import msgspec
 from waterclock.api.application import Application
 from waterclock.api.auth.caller import Caller
 from waterclock.api.auth.namespaces import scoped
-from waterclock.api.commands import control, definitions, dependencies
-from waterclock.api.commands.job_messages import NewJob
+from waterclock.api.commands import dependencies, job_specs, jobs
 from waterclock.api.errors import Conflict, Invalid
+from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.registry import handles
 from waterclock.core.domain.job.aggregate import UpdateJob
 from waterclock.core.domain.job.edit import differences
@@ -25,8 +25,8 @@ from waterclock.proto.commands import Apply
 async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     body = msgspec.json.encode(request.definition)
     now = now_us()
-    spec = definitions.define(body, now, app.settings, caller)
-    chosen = definitions.chosen_id(body) or _named(request)
+    spec = job_specs.define(body, now, app.settings, caller)
+    chosen = job_specs.chosen_id(body) or _named(request)
     if chosen is None:
         raise Invalid.field("job_id", "a declared job needs an id or a name, or it could not be found again")
     job_id = scoped(spec.namespace, chosen)
@@ -41,7 +41,9 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
         await app.quotas.take(spec.namespace)
         job = NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=secrets.token_hex(8))
         try:
-            return Applied(job_id=job_id, action="created", version=(await app.intake.create(job)).version)
+            return Applied(
+                job_id=job_id, action="created", version=(await app.job_writer.create(job)).version
+            )
         except Taken:
             return await apply(app, request, caller)
     spec = msgspec.structs.replace(spec, idempotency_key=stored.job.spec.idempotency_key)
@@ -53,7 +55,7 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     if revived:
         await app.quotas.take(spec.namespace)
     command = UpdateJob(spec=spec, revive=revived, actor=caller.actor, cause=secrets.token_hex(8))
-    changed = await control.change(app, job_id, caller, lambda _: command, stored.version)
+    changed = await jobs.change(app, job_id, caller, lambda _: command, stored.version)
     return Applied(job_id=job_id, action=action, version=changed.version, differences=differing)
 
 

@@ -6,11 +6,11 @@ import secrets
 from waterclock.api.application import Application
 from waterclock.api.auth.caller import Caller
 from waterclock.api.auth.namespaces import scoped
-from waterclock.api.commands import definitions, dependencies
-from waterclock.api.commands.bulk import Lines
-from waterclock.api.commands.intake import Entered
-from waterclock.api.commands.job_messages import NewJob
+from waterclock.api.commands import dependencies, job_specs
+from waterclock.api.commands.job_specs import BatchDefinitions
 from waterclock.api.errors import Conflict, Refused, TooLarge, Unavailable
+from waterclock.api.eventlog.job_frames import NewJob
+from waterclock.api.eventlog.job_writer import Created
 from waterclock.api.registry import handles
 from waterclock.api.views import next_run_at
 from waterclock.core.domain.ids import keyed_id
@@ -25,53 +25,53 @@ from waterclock.proto.commands import JobBatch
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import JobRequest, JobSpec
 
-MOST_IN_BATCH = 10_000
+MAX_BATCH = 10_000
 
-_BREATH = 100
-"""So many definitions are read at a stretch before others get their turn."""
+_DEFINITIONS_AT_A_STRETCH = 100
+"""So many are read before other requests get their turn."""
 
 
 @handles(methods.JOBS_CREATE)
 async def create(app: Application, request: JobRequest, caller: Caller) -> JobAccepted:
     now = now_us()
-    spec = definitions.define(request, now, app.settings, caller)
-    job = _new_job(spec, definitions.chosen_id(request), now, caller, secrets.token_hex(8))
-    await _check(app, job)
+    spec = job_specs.define(request, now, app.settings, caller)
+    job = _new_job(spec, job_specs.chosen_id(request), now, caller, secrets.token_hex(8))
+    await dependencies.check(app, job.job_id, job.spec)
     await app.quotas.take(job.spec.namespace)
     try:
-        entered = await app.intake.create(job)
-        await dependencies.register(app, entered.job_id, entered.version, job.spec)
-        return _accepted(job, entered)
+        created = await app.job_writer.create(job)
+        await dependencies.register(app, created.job_id, created.version, job.spec)
+        return _accepted(job, created)
     except Taken:
-        return await _settle(app, job, request, caller)
+        return await _resolve_taken(app, job, request, caller)
 
 
 @handles(methods.JOBS_BATCH)
 async def batch(app: Application, request: JobBatch, caller: Caller) -> list[BatchResult]:
-    if len(request.jobs) > MOST_IN_BATCH:
-        raise TooLarge.because(f"{len(request.jobs)} jobs in one call; the most is {MOST_IN_BATCH}")
+    if len(request.jobs) > MAX_BATCH:
+        raise TooLarge.because(f"{len(request.jobs)} jobs in one call; the most is {MAX_BATCH}")
     key, now = _batch_key(request, caller), now_us()
     call = key or secrets.token_hex(8)
-    lines = Lines(app.settings, caller, now)
+    definitions = BatchDefinitions(app.settings, caller, now)
     results: list[BatchResult | None] = [None] * len(request.jobs)
     places: list[int] = []
     jobs: list[NewJob] = []
     for place, line in enumerate(request.jobs):
         try:
-            spec, chosen = lines.define(bytes(line))
+            spec, chosen = definitions.define(bytes(line))
             job = _new_job(spec, chosen, now, caller, f"{call}/{place}")
-            await _check(app, job)
+            await dependencies.check(app, job.job_id, job.spec)
         except Refused as refused:
             results[place] = _refused(place, refused)
         else:
             places.append(place)
             jobs.append(job)
-        if place % _BREATH == 0:
+        if place % _DEFINITIONS_AT_A_STRETCH == 0:
             await asyncio.sleep(0)
     await app.quotas.take(caller.namespace, len(jobs))
-    entered_in_order = await app.intake.create_many(jobs, key)
-    for place, job, entered in zip(places, jobs, entered_in_order, strict=True):
-        results[place] = await _result(app, place, job, entered, bytes(request.jobs[place]), caller)
+    written = await app.job_writer.create_many(jobs, key)
+    for place, job, outcome in zip(places, jobs, written, strict=True):
+        results[place] = await _result(app, place, job, outcome, bytes(request.jobs[place]), caller)
     return [result for result in results if result is not None]
 
 
@@ -88,18 +88,16 @@ def _new_job(spec: JobSpec, job_id: str | None, now: Instant, caller: Caller, ca
     return NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=cause)
 
 
-async def _check(app: Application, job: NewJob) -> None:
-    await dependencies.check(app, job.job_id, job.spec)
-
-
-async def _settle(app: Application, job: NewJob, request: JobRequest | bytes, caller: Caller) -> JobAccepted:
+async def _resolve_taken(
+    app: Application, job: NewJob, request: JobRequest | bytes, caller: Caller
+) -> JobAccepted:
     """The id is taken: by this very request, by the same one before it, or by another job."""
     assert job.job_id is not None
     stored = await app.definitions.read(job.job_id)
     if stored is None:
         raise Unavailable.because("the job was removed while it was created", retry_after=1)
     if stored.cause == job.cause:
-        return _accepted(job, Entered(job_id=job.job_id, version=stored.version))
+        return _accepted(job, Created(job_id=job.job_id, version=stored.version))
     key = job.spec.idempotency_key
     if (
         key is None
@@ -108,7 +106,7 @@ async def _settle(app: Application, job: NewJob, request: JobRequest | bytes, ca
     ):
         raise Conflict.field("job_id", f"there is a job {job.job_id} already")
     first = await app.definitions.first(job.job_id) or stored
-    again = definitions.define(request, first.job.created_at, app.settings, caller)
+    again = job_specs.define(request, first.job.created_at, app.settings, caller)
     if differing := differences(first.job.spec, again):
         raise Conflict.because(
             f"the idempotency key {key} was used for a job that differs in "
@@ -119,18 +117,18 @@ async def _settle(app: Application, job: NewJob, request: JobRequest | bytes, ca
 
 
 async def _result(
-    app: Application, place: int, job: NewJob, entered: Entered | LogError, line: bytes, caller: Caller
+    app: Application, place: int, job: NewJob, outcome: Created | LogError, line: bytes, caller: Caller
 ) -> BatchResult:
     try:
-        match entered:
-            case Entered():
-                accepted = _accepted(job, entered)
+        match outcome:
+            case Created():
+                accepted = _accepted(job, outcome)
             case Taken():
-                accepted = await _settle(app, job, line, caller)
+                accepted = await _resolve_taken(app, job, line, caller)
             case LogUnavailable() | LogFull():
-                raise Unavailable.because(f"the log did not take it: {entered}", retry_after=1)
+                raise Unavailable.because(f"the log did not take it: {outcome}", retry_after=1)
             case _:
-                raise entered
+                raise outcome
     except Refused as refused:
         return _refused(place, refused)
     return BatchResult(
@@ -155,10 +153,10 @@ def _refused(place: int, refused: Refused) -> BatchResult:
     )
 
 
-def _accepted(job: NewJob, entered: Entered) -> JobAccepted:
+def _accepted(job: NewJob, created: Created) -> JobAccepted:
     return JobAccepted(
-        job_id=entered.job_id,
-        version=entered.version,
+        job_id=created.job_id,
+        version=created.version,
         status="SCHEDULED",
         next_run_at=next_run_at(job.spec, "SCHEDULED", None, job.at, job.at),
     )

@@ -1,4 +1,4 @@
-"""Jobs that wait for other jobs: what may be said, also when two say it at the same moment, and who is told at once.
+"""Jobs that wait for other jobs: those must exist, and no cycle may close, even when two jobs are edited at once.
 
 The definitions in `JOBS` are the graph. An edit is announced in one key of the control bucket before it is written, by
 compare-and-set; whoever edits at the same time sees the announcement, and of two edits that would close a cycle
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from waterclock.api.application import Application
 from waterclock.api.errors import Invalid, Unavailable
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.job.graph import find_cycle, spell
 from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.errors import Conflict
@@ -20,17 +21,19 @@ from waterclock.proto.events import DependentChanged, Instant
 from waterclock.proto.spec import JobSpec
 
 _KEY = "dependencies"
-_PENDING = 60_000_000
-"""How long an edit that was announced may take to be written, in microseconds."""
+_EDIT_TIME = 60 * SECOND
+"""How long an edit that was announced may take to be written."""
 _ATTEMPTS = 50
 
 
-class Announced(Struct, frozen=True):
+class PendingEdit(Struct, frozen=True):
+    """An edit that was announced and may not be written yet."""
+
     dependencies: tuple[str, ...]
     until: Instant
 
 
-_decode = msgspec.json.Decoder(dict[str, Announced]).decode
+_decode = msgspec.json.Decoder(dict[str, PendingEdit]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -45,16 +48,16 @@ async def check(app: Application, job_id: str | None, spec: JobSpec, beside: Set
         entry = await app.control.get(_KEY)
         now = now_us()
         stored = {} if entry is None else _decode(entry.value)
-        announced = {job: said for job, said in stored.items() if said.until > now}
-        await _check(app.definitions, job_id, spec, beside, announced)
+        pending = {job: edit for job, edit in stored.items() if edit.until > now}
+        await _check(app.definitions, job_id, spec, beside, pending)
         if job_id is None:
             return  # nobody can wait for a job that has no id yet
-        announced[job_id] = Announced(spec.dependencies, now + _PENDING)
+        pending[job_id] = PendingEdit(spec.dependencies, now + _EDIT_TIME)
         try:
             if entry is None:
-                await app.control.create(_KEY, _encode(announced))
+                await app.control.create(_KEY, _encode(pending))
             else:
-                await app.control.update(_KEY, _encode(announced), entry.revision)
+                await app.control.update(_KEY, _encode(pending), entry.revision)
         except Conflict:
             continue
         return
@@ -68,7 +71,7 @@ async def register(app: Application, job_id: str, version: int, spec: JobSpec) -
     """
     for dependency in spec.dependencies:
         event = DependentChanged(run_id=dependency, at=now_us(), dependent=job_id, version=version)
-        await app.requests.append(app.partition_of(dependency), [event])
+        await app.run_requests.append(app.partition_of(dependency), [event])
 
 
 async def _check(
@@ -76,7 +79,7 @@ async def _check(
     job_id: str | None,
     spec: JobSpec,
     beside: Set[str],
-    announced: Mapping[str, Announced],
+    pending: Mapping[str, PendingEdit],
 ) -> None:
     edges: dict[str, tuple[str, ...]] = {job_id or "": spec.dependencies}
     unread = list(spec.dependencies)
@@ -92,8 +95,8 @@ async def _check(
         ):
             raise Invalid.field("dependencies", f"there is no job {known}")
         stored = () if found is None or found.job.status == "CANCELLED" else found.job.spec.dependencies
-        pending = announced[known].dependencies if known in announced else ()
-        edges[known] = tuple(dict.fromkeys((*stored, *pending)))
+        announced = pending[known].dependencies if known in pending else ()
+        edges[known] = tuple(dict.fromkeys((*stored, *announced)))
         unread += edges[known]
     if cycle := find_cycle(edges):
         raise Invalid.field("dependencies", f"the jobs wait for each other: {spell(cycle)}")

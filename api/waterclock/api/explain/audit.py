@@ -1,31 +1,37 @@
-"""The audit over the log: partition by partition, so that it holds no more than one of them at a time."""
+"""`audit`: the proof from the log that no run is missing and none happened twice.
+
+Partition by partition, so that it holds no more than one of them at a time.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from waterclock.api.application import Application
+from waterclock.api.auth.caller import Caller
 from waterclock.api.auth.namespaces import namespace_of
-from waterclock.api.explain import answers
 from waterclock.api.queries import fleet
+from waterclock.api.registry import streams
 from waterclock.core.domain.explain.audit_report import AuditReport
 from waterclock.core.domain.explain.auditor import Auditor
 from waterclock.core.domain.instants import datetime_of, instant_of, rfc3339
 from waterclock.core.jetstream.messages import sequence_before
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.runtime.clock import now_us
-from waterclock.proto import names
-from waterclock.proto.answers import Audit
+from waterclock.proto import methods, names
+from waterclock.proto.answers import Audit, Finding
 from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import Instant
 from waterclock.proto.queries import AuditQuery
 
 _SKEW = timedelta(minutes=1)
+_MAX_FINDINGS = 1000
 _JOBS_SHARE = 0.3
 """How much of a partition's progress its definitions are."""
 
 
-async def audited(app: Application, request: AuditQuery, namespace: str) -> AsyncIterator[Audit]:
+@streams(methods.AUDIT_RUN)
+async def audit(app: Application, request: AuditQuery, caller: Caller) -> AsyncIterator[Audit]:
     """Progress while the log is read, then the report."""
     now = now_us()
     asked = 0 if request.start is None else instant_of(request.start)
@@ -34,12 +40,12 @@ async def audited(app: Application, request: AuditQuery, namespace: str) -> Asyn
     owners = await _decided_by_owners(app)
     report, count = AuditReport(), app.settings.partitions
     for partition in range(count):
-        reading = _Partition(app, partition, namespace, Auditor(start, end))
+        reading = _Partition(app, partition, caller.namespace, Auditor(start, end))
         async for read in reading.read():
             yield Audit(read=min(0.999, (partition + read) / count))
         decided = max(reading.decided, owners.get(partition, 0))
         report.add(await asyncio.to_thread(reading.auditor.report, decided=decided))
-    yield answers.audit(report, start, end, note)
+    yield _answer(report, start, end, note)
 
 
 class _Partition:
@@ -105,3 +111,29 @@ async def _decided_by_owners(app: Application) -> dict[int, Instant]:
     """Up to when each partition is decided, by its owner's word: one with nothing to say writes no frame."""
     found = await fleet.partitions(app.control, app.settings.partitions)
     return {status.partition: instant_of(status.cursor) for status in found if status.cursor is not None}
+
+
+def _answer(report: AuditReport, start: Instant, end: Instant, note: str) -> Audit:
+    return Audit(
+        read=1.0,
+        jobs=report.jobs,
+        expected=report.expected,
+        accounted=report.accounted,
+        pending=report.pending,
+        under_way=report.under_way,
+        clean=report.clean,
+        faults=len(report.findings),
+        findings=[
+            Finding(
+                fault=finding.fault,
+                job_id=finding.job_id,
+                run_id=finding.run_id,
+                scheduled_time=None if finding.scheduled is None else datetime_of(finding.scheduled),
+                explanation=finding.explanation,
+            )
+            for finding in report.findings[:_MAX_FINDINGS]
+        ],
+        start=datetime_of(start),
+        end=datetime_of(end),
+        note=note,
+    )

@@ -9,8 +9,9 @@ from litestar.response import Stream
 
 from waterclock.api.application import Application
 from waterclock.api.auth.caller import Caller
-from waterclock.api.commands.artifacts import receive
+from waterclock.api.commands.artifacts import store
 from waterclock.api.dispatch import answer, outages_as_refusals
+from waterclock.api.queries.artifacts import content
 from waterclock.proto import methods
 from waterclock.proto.answers import Artifact
 from waterclock.proto.queries import ArtifactRef
@@ -22,16 +23,16 @@ async def upload(app: Application, http: AnyRequest, caller: Caller) -> Artifact
     caller.must(methods.ARTIFACTS_CREATE)
     name = http.query_params.get("name", "")[:256]
     with outages_as_refusals():
-        return await receive(app, http.stream(), name, caller)
+        return await store(app, http.stream(), name, caller)
 
 
 async def download(app: Application, http: AnyRequest, asked: ArtifactRef, caller: Caller) -> Response[Any]:
     artifact = await answer(app, methods.ARTIFACTS_GET, asked, caller)
     if "application/json" in http.headers.get("accept", ""):
         return Response(msgspec.json.encode(artifact), media_type="application/json")
-    content = _nothing() if http.method == "HEAD" else app.shelf.content(artifact)
+    body = _nothing() if http.method == "HEAD" else content(app, artifact)
     headers = {"Content-Length": str(artifact.size), "ETag": f'"{artifact.artifact}"'}
-    return Stream(content, media_type="application/octet-stream", headers=headers)
+    return Stream(body, media_type="application/octet-stream", headers=headers)
 
 
 async def _nothing() -> AsyncIterator[bytes]:

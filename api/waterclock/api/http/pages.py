@@ -9,7 +9,7 @@ from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from waterclock.api.application import Application
-from waterclock.api.http import metrics, openapi, reference
+from waterclock.api.http import metrics_page, openapi, reference
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.proto import names
@@ -48,7 +48,7 @@ def pages(app: Application) -> list[HTTPRouteHandler]:
 
     @get(["/metrics", "/v1/metrics"])
     async def measured() -> Response[bytes]:
-        return Response(await metrics.collect(app), media_type=_METRICS)
+        return Response(await metrics_page.collect(app), media_type=_METRICS)
 
     @get(["/docs", "/v1/docs"])
     async def explained() -> Response[str]:

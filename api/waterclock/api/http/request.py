@@ -19,7 +19,7 @@ AnyRequest = Request[Any, Any, Any]
 _WITH_BODY = ("POST", "PUT", "PATCH")
 
 
-async def read(http: AnyRequest, method: Method[Q, Any], rest: Rest) -> Q:
+async def read_request(http: AnyRequest, method: Method[Q, Any], rest: Rest) -> Q:
     if rest.body == "lines":
         request = decoding.convert({"jobs": _lines(await http.body())}, method.request, text=False)
     elif http.method in _WITH_BODY and not http.path_params:

@@ -1,23 +1,30 @@
-"""A method's answer as an HTTP response."""
+"""A method's answer as an HTTP response, and every error, the framework's own included, as a problem document."""
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from functools import cache
+from http import HTTPStatus
+from math import ceil
 from string import Formatter
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import msgspec
 from litestar import Request, Response
+from litestar.exceptions import HTTPException
 from litestar.response import Stream
 
+from waterclock.api.errors import Refused
 from waterclock.proto.answers import LogChunk, Page
 from waterclock.proto.methods import Method, Rest
+from waterclock.proto.problem import MEDIA_TYPE, Problem
 
 AnyRequest = Request[Any, Any, Any]
 
 JSON = "application/json"
 LINES = "application/x-ndjson"
 _encode = msgspec.json.Encoder().encode
+log = logging.getLogger(__name__)
 
 
 def write(http: AnyRequest, rest: Rest, answer: Any) -> Response[Any]:
@@ -86,3 +93,40 @@ def _lines(answers: list[Any]) -> bytes:
 def _next_page(http: AnyRequest, cursor: str) -> str:
     kept = [(name, value) for name, value in http.query_params.multi_items() if name != "cursor"]
     return f"{http.url.path}?{urlencode([*kept, ('cursor', cursor)])}"
+
+
+def _problem(problem: Problem, headers: dict[str, str] | None = None) -> Response[bytes]:
+    headers = dict(headers or {})
+    if problem.retry_after is not msgspec.UNSET:
+        headers["Retry-After"] = str(max(1, ceil(problem.retry_after)))
+    if problem.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = 'Bearer realm="waterclock"'
+    return Response(
+        msgspec.json.encode(problem), status_code=problem.status, media_type=MEDIA_TYPE, headers=headers
+    )
+
+
+def on_refused(_: AnyRequest, error: Refused) -> Response[bytes]:
+    return _problem(error.problem)
+
+
+def on_framework_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
+    status = HTTPStatus(error.status_code)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return on_anything(request, error)
+    detail = (
+        f"there is nothing at {request.scope['path']}" if status == HTTPStatus.NOT_FOUND else error.detail
+    )
+    return _problem(Problem(status=status, title=status.phrase, detail=detail), error.headers)
+
+
+def on_anything(request: AnyRequest, error: Exception) -> Response[bytes]:
+    log.error(
+        "request failed",
+        exc_info=error,
+        extra={"verb": request.scope["method"], "path": request.scope["path"]},
+    )
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    return _problem(
+        Problem(status=status, title=status.phrase, detail="this is a bug; the log has its trace")
+    )

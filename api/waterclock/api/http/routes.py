@@ -1,4 +1,4 @@
-"""The REST face of the method table, and the few pages beside it."""
+"""The method table over REST, and the few pages beside it."""
 
 from typing import Any
 
@@ -9,10 +9,9 @@ from litestar.handlers import HTTPRouteHandler
 from waterclock.api.application import Application
 from waterclock.api.dispatch import answer, answers
 from waterclock.api.errors import Refused
-from waterclock.api.http import artifacts, problems
-from waterclock.api.http import request as reading
-from waterclock.api.http import response as writing
+from waterclock.api.http import artifacts, response
 from waterclock.api.http.pages import pages
+from waterclock.api.http.request import read_request
 from waterclock.api.metrics import REQUESTS
 from waterclock.proto.methods import METHODS, Method, Rest
 
@@ -26,9 +25,9 @@ def build(app: Application) -> Litestar:
             *pages(app),
         ],
         exception_handlers={
-            Refused: problems.on_refused,
-            HTTPException: problems.on_framework_error,
-            Exception: problems.on_anything,
+            Refused: response.on_refused,
+            HTTPException: response.on_framework_error,
+            Exception: response.on_anything,
         },
         openapi_config=None,
         logging_config=None,
@@ -38,23 +37,23 @@ def build(app: Application) -> Litestar:
 def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteHandler:
     async def endpoint(request: Request[Any, Any, Any]) -> Response[Any]:
         try:
-            response = await respond(request)
+            answered = await respond(request)
         except Refused as refused:
             REQUESTS.labels(method.name, "rest", refused.problem.status).inc()
             raise
-        REQUESTS.labels(method.name, "rest", response.status_code).inc()
-        return response
+        REQUESTS.labels(method.name, "rest", answered.status_code).inc()
+        return answered
 
     async def respond(request: Request[Any, Any, Any]) -> Response[Any]:
         caller = app.gate.admit(method, request.headers.get("authorization"))
         if rest.body == "bytes":
-            return writing.write(request, rest, await artifacts.upload(app, request, caller))
-        asked = await reading.read(request, method, rest)
+            return response.write(request, rest, await artifacts.upload(app, request, caller))
+        asked = await read_request(request, method, rest)
         if rest.answer == "bytes":
             return await artifacts.download(app, request, asked, caller)
         if method.streaming:
-            return await writing.stream(method, rest, answers(app, method, asked, caller))
-        return writing.write(request, rest, await answer(app, method, asked, caller))
+            return await response.stream(method, rest, answers(app, method, asked, caller))
+        return response.write(request, rest, await answer(app, method, asked, caller))
 
     return HTTPRouteHandler(
         path=_paths(rest.path),

@@ -1,8 +1,8 @@
-"""The NATS face of the method table: service `waterclock`, one endpoint a method, found by `$SRV.INFO`."""
+"""The method table over NATS: service `waterclock`, one endpoint a method, found by `$SRV.INFO`."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from importlib.metadata import version
@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import msgspec
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.micro import add_service
 from nats.micro.request import Request
@@ -19,17 +20,18 @@ from waterclock.api.application import Application
 from waterclock.api.dispatch import answer, answers
 from waterclock.api.errors import Refused
 from waterclock.api.metrics import REQUESTS
-from waterclock.api.nats.inbox_only import InboxOnly
 from waterclock.proto.methods import METHODS, Method
 from waterclock.proto.names import SERVICE
 from waterclock.proto.problem import Problem
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 256
-"""Requests of one method in the works; more wait in the subscription."""
+_INBOX = "_INBOX"
 
-_STAY = 3600.0
+_MAX_IN_FLIGHT = 256
+"""Requests of one method that are answered at once; more wait in the subscription."""
+
+_MAX_STREAM_SECONDS = 3600.0
 """NATS does not tell when a listener has left, so no stream lives longer than this many seconds."""
 
 _encode = msgspec.json.Encoder().encode
@@ -41,12 +43,12 @@ async def serve(app: Application) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as tasks:
         endpoints = {method.subject: _Endpoint(app, method, tasks) for method in METHODS}
         service = await add_service(
-            cast(Client, InboxOnly(app.connection.nc)),
+            cast(Client, _InboxOnlyClient(app.connection.nc)),
             name=SERVICE,
             version=version("waterclock"),
             description="Runs every job on time, once, and can explain every run",
             metadata={"instance": app.instance},
-            stats_handler=lambda stats: endpoints[stats.subject].figures(),
+            stats_handler=lambda stats: endpoints[stats.subject].statistics(),
         )
         try:
             for subject, endpoint in endpoints.items():
@@ -70,7 +72,7 @@ class _Endpoint:
         self.method = method
         self._app = app
         self._tasks = tasks
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_MAX_IN_FLIGHT)
         self._streams: set[asyncio.Task[None]] = set()
         self._answered = 0
         self._refused = 0
@@ -87,11 +89,11 @@ class _Endpoint:
         for task in self._streams:
             task.cancel()
 
-    def figures(self) -> dict[str, int]:
+    def statistics(self) -> dict[str, int]:
         return {
             "answered": self._answered,
             "refused": self._refused,
-            "in_flight": _AT_ONCE - self._slots._value,
+            "in_flight": _MAX_IN_FLIGHT - self._slots._value,
         }
 
     async def _serve(self, request: Request) -> None:
@@ -115,8 +117,8 @@ class _Endpoint:
         if not self.method.streaming:
             await request.respond(_encode(await answer(self._app, self.method, asked, caller)))
             return
-        if getattr(asked, "stay_seconds", _STAY) is None:
-            asked = msgspec.structs.replace(asked, stay_seconds=_STAY)
+        if getattr(asked, "stay_seconds", _MAX_STREAM_SECONDS) is None:
+            asked = msgspec.structs.replace(asked, stay_seconds=_MAX_STREAM_SECONDS)
         async for item in answers(self._app, self.method, asked, caller):
             await request.respond(_encode(item))
         await request.respond(b"")
@@ -133,3 +135,27 @@ class _Endpoint:
                 await request.respond(b"")
         except (NatsError, ValueError) as error:
             log.warning("refusal not sent", extra={"method": self.method.name, "error": str(error)})
+
+
+class _InboxOnlyClient:
+    """As much of a client as a NATS service uses; it takes only requests that want to be answered in an inbox.
+
+    A server lets everybody name any subject for the answer. Whoever names one of the log's would have us write there,
+    with our rights: so such a request is dropped.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._nuid = client._nuid
+
+    async def subscribe(self, subject: str, *, cb: Callable[[Msg], Awaitable[None]], **options: Any) -> Any:
+        async def received(message: Msg) -> None:
+            if message.reply.startswith(_INBOX):
+                await cb(message)
+            else:
+                log.warning("asked to answer outside of an inbox", extra={"subject": message.subject})
+
+        return await self._client.subscribe(subject, cb=received, **options)
+
+    async def flush(self) -> None:
+        await self._client.flush()

@@ -1,17 +1,47 @@
-"""Who is there right now: the heartbeats in the control bucket, and the consumers of the work queue."""
+"""Executors, queues and partitions as they are now: from the heartbeats in the control bucket, and from the consumers
+of the work queue."""
 
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
+from waterclock.api.application import Application
+from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.namespaces import namespace_of
+from waterclock.api.registry import handles
 from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import next_message
-from waterclock.proto import names
-from waterclock.proto.answers import Executor, Partition, Queue
+from waterclock.proto import methods, names
+from waterclock.proto.answers import Executor, Page, Partition, Queue
 from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat
+from waterclock.proto.queries import Nothing
+
+
+@handles(methods.EXECUTORS_LIST)
+async def list_executors(app: Application, request: Nothing, caller: Caller) -> Page[Executor]:
+    """Runs of other namespaces are left out of what they have in hand."""
+    return Page(
+        items=[
+            structs.replace(
+                executor, running=[r for r in executor.running if namespace_of(r) == caller.namespace]
+            )
+            for executor in await executors(app.control)
+        ]
+    )
+
+
+@handles(methods.QUEUES_LIST)
+async def list_queues(app: Application, request: Nothing, caller: Caller) -> Page[Queue]:
+    return Page(items=await queues(app.connection))
+
+
+@handles(methods.PARTITIONS_LIST)
+async def list_partitions(app: Application, request: Nothing, caller: Caller) -> Page[Partition]:
+    return Page(items=await partitions(app.control, app.settings.partitions))
 
 
 async def executors(control: Bucket) -> list[Executor]:

@@ -21,7 +21,7 @@ from waterclock.proto.queries import IdQuery, JobRef, JobsQuery
 async def get(app: Application, request: JobRef, caller: Caller) -> answers.Job:
     definition = await app.definitions.read(request.job_id)
     if definition is not None and definition.job.spec.namespace == caller.namespace:
-        return await shown(app, definition, caller)
+        return await job_answer(app, definition, caller)
     row = await _row(app, request.job_id, caller)
     if row is None:
         raise no_such_job(request.job_id)
@@ -68,7 +68,7 @@ async def find(app: Application, job_id: str, caller: Caller) -> Definition:
     return definition
 
 
-async def shown(app: Application, definition: Definition, caller: Caller) -> answers.Job:
+async def job_answer(app: Application, definition: Definition, caller: Caller) -> answers.Job:
     """A definition with what the read models know beside it."""
     return views.job_from_log(definition, now_us(), await _row(app, definition.job.job_id, caller))
 

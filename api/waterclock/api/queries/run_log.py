@@ -1,4 +1,8 @@
-"""A run's output: what is kept of the attempts that ended, and what the current one says as it says it."""
+"""`runs.log`: a run's output, followed to its end if asked.
+
+What attempts that ended have put out is kept in the store. The current attempt's executor has the rest, and sends it
+on as it comes; the events of the run tell when an attempt ends and another begins.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,19 +11,95 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from waterclock.api.application import Application
+from waterclock.api.auth.caller import Caller
+from waterclock.api.queries.changes import status_after
+from waterclock.api.queries.runs import find
+from waterclock.api.registry import streams
 from waterclock.core.jetstream.errors import LogUnavailable
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.store.store import Missing, log_name
-from waterclock.proto import names
+from waterclock.proto import methods, names
 from waterclock.proto.answers import LogChunk, Run
 from waterclock.proto.codec import decode_frame
-from waterclock.proto.events import RunEvent
+from waterclock.proto.events import Outcome, RunCancelled, RunEvent, RunLost, RunQueued
+from waterclock.proto.queries import LogQuery
+from waterclock.proto.verdicts import TERMINAL
 
-_PIECE = 256 * 1024
-_TELL_SECONDS = 1.0
+_CHUNK_BYTES = 256 * 1024
+_EXECUTOR_SECONDS = 1.0
 
 
-class Said(Struct, frozen=True):
+@streams(methods.RUNS_LOG)
+async def log(app: Application, request: LogQuery, caller: Caller) -> AsyncIterator[LogChunk]:
+    if request.follow:
+        chunks = _follow(app, request, caller)
+    else:
+        chunks = _until_now(app, await find(app, request.run_id, caller), request)
+    async for chunk in chunks:
+        yield chunk
+
+
+async def _until_now(app: Application, run: Run, request: LogQuery) -> AsyncIterator[LogChunk]:
+    """The output of all attempts so far, or of one of them."""
+    chunks = LogChunks(request.offset)
+    attempts = range(1, run.attempt_number + 1) if request.attempt is None else (request.attempt,)
+    for attempt in attempts:
+        content = await _stored_output(app, run.run_id, attempt)
+        if not content and attempt == run.attempt_number and run.status == "RUNNING":
+            content = await _running_output(app, run)
+        for chunk in chunks.take(0, content):
+            yield chunk
+        chunks.next_attempt(len(content))
+    yield chunks.end(last=run.status in TERMINAL)
+
+
+async def _follow(app: Application, request: LogQuery, caller: Caller) -> AsyncIterator[LogChunk]:
+    run_id, chunks = request.run_id, LogChunks(request.offset)
+    deadline = (
+        None if request.stay_seconds is None else asyncio.get_running_loop().time() + request.stay_seconds
+    )
+    feed = RunFeed()
+    async with _follow_output(app, run_id, feed):
+        position = (await stream_state(app.connection, names.RUNS)).last_seq
+        run = await find(app, run_id, caller)
+        over = (
+            run.attempt_number
+            if run.status in TERMINAL or run.status == "RETRYING"
+            else run.attempt_number - 1
+        )
+        for attempt in range(1, over + 1):
+            content = await _stored_output(app, run_id, attempt)
+            for chunk in chunks.take(0, content):
+                yield chunk
+            chunks.next_attempt(len(content))
+        if run.status in TERMINAL:
+            yield chunks.end(last=True)
+            return
+        if run.status == "RUNNING":
+            for chunk in chunks.take(0, await _running_output(app, run)):
+                yield chunk
+        attempt = max(over + 1, 1)
+        async with follow_events(app, run_id, position, feed):
+            while (item := await feed.next(deadline)) is not None:
+                match item:
+                    case Output():
+                        if item.attempt == attempt:
+                            for chunk in chunks.take(item.offset, item.data):
+                                yield chunk
+                    case RunQueued():
+                        attempt = item.attempt
+                    case Outcome() | RunCancelled() | RunLost() if item.attempt in (0, attempt):
+                        content = await _stored_output(app, run_id, attempt)
+                        for chunk in chunks.take(0, content):
+                            yield chunk
+                        if status_after(item) in TERMINAL:
+                            yield chunks.end(last=True)
+                            return
+                        chunks.next_attempt(len(content))
+
+
+class Output(Struct, frozen=True):
     """Live output of one attempt. `offset` counts within the attempt."""
 
     attempt: int
@@ -27,59 +107,56 @@ class Said(Struct, frozen=True):
     data: bytes
 
 
-News = asyncio.Queue[Said | RunEvent]
+class RunFeed:
+    """Output and events of a run in the order in which they arrive, from two sources to one reader.
 
+    A source that fails hands its error over: the reader raises it, and whoever follows learns that nothing more comes.
+    (The sources are not `supervised`: a stream's reader may be another task than the one that opened it.)
+    """
 
-async def kept(app: Application, run_id: str, attempt: int) -> bytes:
-    """The whole output of an attempt that has ended; nothing if it said nothing."""
-    try:
-        return b"".join([piece async for piece in app.logs.get(log_name(run_id, attempt))])
-    except Missing:
-        return b""
+    def __init__(self) -> None:
+        self._items: asyncio.Queue[Output | RunEvent | Exception] = asyncio.Queue()
 
+    def put(self, item: Output | RunEvent) -> None:
+        self._items.put_nowait(item)
 
-async def so_far(app: Application, run: Run) -> bytes:
-    """What a running attempt has said until now, from its executor; nothing if that does not answer."""
-    if run.executor_id is None:
-        return b""
-    try:
-        subject = names.tell_subject(run.executor_id)
-        reply = await app.connection.request(subject, run.run_id.encode(), timeout=_TELL_SECONDS)
-    except LogUnavailable:
-        return b""
-    return reply.data
+    def fail(self, error: Exception) -> None:
+        self._items.put_nowait(error)
+
+    async def next(self, deadline: float | None = None) -> Output | RunEvent | None:
+        """The next item; None at the deadline."""
+        left = None if deadline is None else deadline - asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(left):
+                item = await self._items.get()
+        except TimeoutError:
+            return None
+        if isinstance(item, Exception):
+            raise item
+        return item
 
 
 @asynccontextmanager
-async def listening(app: Application, run_id: str) -> AsyncIterator[News]:
-    """What the run says from now on."""
-    news: News = asyncio.Queue()
+async def _follow_output(app: Application, run_id: str, feed: RunFeed) -> AsyncIterator[None]:
+    """Put what the run prints from now on into the feed."""
 
-    def hear(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
+    def received(subject: bytes, reply: bytes, headers: bytes, payload: bytes) -> None:
         attempt, offset = subject.rsplit(b".", 2)[1:]
-        news.put_nowait(Said(int(attempt), int(offset), bytes(payload)))
+        feed.put(Output(int(attempt), int(offset), bytes(payload)))
 
-    end = await app.connection.nc.tap(names.log_filter(run_id), hear)
+    end = await app.connection.nc.tap(names.log_filter(run_id), received)
     try:
-        yield news
+        yield
     finally:
         end()
 
 
 @asynccontextmanager
-async def and_events(app: Application, run_id: str, after: int, news: News) -> AsyncIterator[None]:
-    """Puts what happens to the run among the news."""
+async def follow_events(app: Application, run_id: str, after: int, feed: RunFeed) -> AsyncIterator[None]:
+    """Put the events of the run after a sequence of `RUNS` into the feed."""
     subject = names.runs_subject(app.partition_of(run_id))
     async with Pull.ordered(app.connection, names.RUNS, [subject], after_sequence=after, batch=500) as pull:
-
-        async def read() -> None:
-            while True:
-                for delivery in await pull.next():
-                    for event in decode_frame(delivery.data).events:
-                        if event.run_id == run_id:
-                            news.put_nowait(event)
-
-        reading = asyncio.create_task(read())
+        reading = asyncio.create_task(_read_events(pull, run_id, feed))
         try:
             yield
         finally:
@@ -87,7 +164,38 @@ async def and_events(app: Application, run_id: str, after: int, news: News) -> A
             await asyncio.gather(reading, return_exceptions=True)
 
 
-class Tape:
+async def _read_events(pull: Pull, run_id: str, feed: RunFeed) -> None:
+    try:
+        while True:
+            for delivery in await pull.next():
+                for event in decode_frame(delivery.data).events:
+                    if event.run_id == run_id:
+                        feed.put(event)
+    except Exception as error:
+        feed.fail(error)
+
+
+async def _stored_output(app: Application, run_id: str, attempt: int) -> bytes:
+    """The whole output of an attempt that has ended; nothing if there was none."""
+    try:
+        return b"".join([piece async for piece in app.logs.get(log_name(run_id, attempt))])
+    except Missing:
+        return b""
+
+
+async def _running_output(app: Application, run: Run) -> bytes:
+    """The output of a running attempt until now, from its executor; nothing if that does not answer."""
+    if run.executor_id is None:
+        return b""
+    try:
+        subject = names.tell_subject(run.executor_id)
+        reply = await app.connection.request(subject, run.run_id.encode(), timeout=_EXECUTOR_SECONDS)
+    except LogUnavailable:
+        return b""
+    return reply.data
+
+
+class LogChunks:
     """Turns output into chunks of one numbered text, leaving out what the reader already has."""
 
     def __init__(self, offset: int) -> None:
@@ -100,10 +208,10 @@ class Tape:
         if start > self._sent or start + len(data) <= self._sent:
             return []
         new = data[self._sent - start :]
-        return [self._chunk(new[i : i + _PIECE]) for i in range(0, len(new), _PIECE)]
+        return [self._chunk(new[i : i + _CHUNK_BYTES]) for i in range(0, len(new), _CHUNK_BYTES)]
 
     def next_attempt(self, size: int) -> None:
-        """The current attempt is over, and said so much."""
+        """The current attempt has ended with so many bytes of output."""
         self._base += size
 
     def end(self, *, last: bool) -> LogChunk:

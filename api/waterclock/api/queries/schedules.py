@@ -6,12 +6,14 @@ from msgspec import UNSET
 
 from waterclock.api.application import Application
 from waterclock.api.auth.caller import Caller
-from waterclock.api.commands import definitions
-from waterclock.api.queries.jobs import find, shown
+from waterclock.api.queries.jobs import find, job_answer
 from waterclock.api.readmodels import runs
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
+from waterclock.api.request_bodies import refused_definition
 from waterclock.core.domain.instants import instant_of
+from waterclock.core.domain.job.parse import define_schedule
+from waterclock.core.domain.job.validate import InvalidDefinition
 from waterclock.core.domain.schedule.preview import preview as fires_of
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
@@ -26,7 +28,7 @@ async def next_fires(app: Application, request: NextQuery, caller: Caller) -> Fi
     if definition.job.spec.schedule.max_fires is not None:
         with suppress(ReadModelsAway):
             await app.freshness.of_runs(app.partition_of(request.job_id))
-    seen = await shown(app, definition, caller)
+    seen = await job_answer(app, definition, caller)
     spec = definition.job.spec
     if seen.status != "SCHEDULED" or (seen.schedule_type == "IMMEDIATE" and seen.next_run_at is None):
         return Fires(fires=[])
@@ -40,14 +42,17 @@ async def _left(app: Application, job_id: str, limit: int) -> int:
     """How many fires a job may still take, as far as the read models know. One is to come as long as it has not ended:
     a limit that was set later does not count what ran before."""
     with suppress(ReadModelsAway):
-        return max(1, limit - await runs.taken(app.pool, job_id))
+        return max(1, limit - await runs.fires_taken(app.pool, job_id))
     return limit
 
 
 @handles(methods.SCHEDULES_PREVIEW)
 async def preview(app: Application, request: PreviewRequest, caller: Caller) -> Fires:
     now = now_us()
-    schedule = definitions.schedule_of(request, now)
+    try:
+        schedule = define_schedule(request, now)
+    except InvalidDefinition as error:
+        raise refused_definition(error) from None
     name = request.name if isinstance(request.name, str) else ""
     start = now if request.start is None or request.start is UNSET else instant_of(request.start)
     return _fires(schedule, name, start, request.n)

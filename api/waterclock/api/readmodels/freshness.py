@@ -1,16 +1,30 @@
-"""Reads that see the writes before them, although the read models lag: wait for the position, but not for long."""
+"""How far the read models are, and reads that wait, but not for long, until they show what was written before."""
 
 import asyncio
+from datetime import datetime
 
-from waterclock.api.readmodels import runs
+from msgspec import Struct
+
+from waterclock.api.readmodels.paging import SQL
 from waterclock.api.readmodels.pool import Pool
+from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.log_identity import KnownStream
 from waterclock.core.jetstream.messages import last_message
+from waterclock.core.sql import load_statements
 from waterclock.proto import names
 
+_SQL = load_statements(SQL / "freshness.sql")
 _PAUSE = 0.01
 _PATIENCE = 1.0
 """Longer than a projector on a busy machine needs for what was just written; what lags by more is shown as it is."""
+
+
+class Folded(Struct, frozen=True):
+    """How far a partition of a stream is folded in."""
+
+    position: int
+    event_time: datetime | None
 
 
 class Freshness:
@@ -39,9 +53,31 @@ class Freshness:
     async def _reached(self, stream: str, partition: int, sequence: int) -> bool:
         pause = _PAUSE
         deadline = asyncio.get_running_loop().time() + _PATIENCE
-        while await runs.position(self._pool, stream, partition) < sequence:
+        while await position(self._pool, stream, partition) < sequence:
             if asyncio.get_running_loop().time() + pause > deadline:
                 return False
             await asyncio.sleep(pause)
             pause *= 1.5
         return True
+
+
+async def position(pool: Pool, stream: str, partition: int) -> int:
+    """The last sequence of a stream that is folded into the read models of a partition."""
+    row = await pool.fetch_one(_SQL["position"], stream, partition)
+    return 0 if row is None else int(row["position"])
+
+
+async def positions(pool: Pool, stream: str) -> dict[int, Folded]:
+    """How far each partition of a stream is folded in."""
+    rows = await pool.fetch(_SQL["positions"], stream)
+    return {row["partition"]: Folded(row["position"], row["event_time"]) for row in rows}
+
+
+async def known_streams(pool: Pool) -> list[KnownStream]:
+    """What the read models remember of the streams they were made from."""
+    return [
+        KnownStream(
+            stream=row["stream"], created=instant_of(row["created"]), last_sequence=row["last_sequence"]
+        )
+        for row in await pool.fetch(_SQL["known_streams"])
+    ]

@@ -6,14 +6,15 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
-from waterclock.api.readmodels import cursor, statements
+from waterclock.api.readmodels.paging import SQL, containing, decode_cursor, encode_cursor
 from waterclock.api.readmodels.pool import Pool
+from waterclock.core.sql import load_statements
 from waterclock.proto.answers import Run
 from waterclock.proto.queries import JobsQuery
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.verdicts import JobState
 
-_SQL = statements.load("jobs.sql")
+_SQL = load_statements(SQL / "jobs.sql")
 _ORDERS = {
     "-created_at": ("d.created_at", "DESC", "timestamptz"),
     "created_at": ("d.created_at", "ASC", "timestamptz"),
@@ -60,7 +61,7 @@ async def page(
         query.name,
         query.queue,
         query.schedule_type,
-        statements.containing(query.q),
+        containing(query.q),
         query.created_after,
         query.created_before,
         workflows,
@@ -69,7 +70,7 @@ async def page(
     )
     found = [_row(row) for row in rows[: query.limit]]
     more = len(rows) > query.limit
-    return found, cursor.write((_key(found[-1], query.sort), found[-1].job_id)) if more else None
+    return found, encode_cursor((_key(found[-1], query.sort), found[-1].job_id)) if more else None
 
 
 async def one(pool: Pool, namespace: str, job_id: str) -> JobRow | None:
@@ -113,8 +114,8 @@ def _place(query: JobsQuery, kind: str) -> tuple[datetime | str | None, str | No
     if query.cursor is None:
         return None, None
     if kind == "text":
-        return cursor.read(query.cursor, tuple[str, str])
-    return cursor.read(query.cursor, tuple[datetime, str])
+        return decode_cursor(query.cursor, tuple[str, str])
+    return decode_cursor(query.cursor, tuple[datetime, str])
 
 
 def _key(row: JobRow, sort: str) -> datetime | str:

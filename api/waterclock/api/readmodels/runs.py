@@ -1,21 +1,28 @@
-"""Runs as the read models have them."""
+"""Runs as the read models have them: of jobs, of workflows and of backfills, and those that became dead letters."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from waterclock.api.readmodels import cursor, statements
+from waterclock.api.readmodels.paging import SQL, containing, decode_cursor, encode_cursor
 from waterclock.api.readmodels.pool import Pool
-from waterclock.proto.answers import Page, Run
-from waterclock.proto.queries import RunsQuery
+from waterclock.core.domain.instants import instant_of
+from waterclock.core.sql import load_statements
+from waterclock.proto.answers import DeadLetter, Page, Run
+from waterclock.proto.events import Instant
+from waterclock.proto.queries import DeadLettersQuery, RunsQuery
+from waterclock.proto.verdicts import TERMINAL
 
-_SQL = statements.load("runs.sql")
+_SQL = load_statements(SQL / "runs.sql")
 _decode = msgspec.json.Decoder(Run).decode
+_decode_dead_letter = msgspec.json.Decoder(DeadLetter).decode
 
 
 async def page(pool: Pool, namespace: str, query: RunsQuery) -> Page[Run]:
-    created, run_id = cursor.read(query.cursor, tuple[datetime, str]) if query.cursor else (None, None)
+    """Runs of a job, newest first."""
+    created, run_id = decode_cursor(query.cursor, tuple[datetime, str]) if query.cursor else (None, None)
     rows = await pool.fetch(
         _SQL["of_job"],
         query.job_id,
@@ -31,7 +38,7 @@ async def page(pool: Pool, namespace: str, query: RunsQuery) -> Page[Run]:
     more = len(rows) > query.limit
     return Page(
         items=[_decode(row["run"]) for row in kept],
-        next_cursor=cursor.write((kept[-1]["created_at"], kept[-1]["run_id"])) if more else None,
+        next_cursor=encode_cursor((kept[-1]["created_at"], kept[-1]["run_id"])) if more else None,
     )
 
 
@@ -45,10 +52,34 @@ async def by_prefix(pool: Pool, namespace: str, prefix: str) -> list[str]:
     return [row["run_id"] for row in rows]
 
 
-async def position(pool: Pool, stream: str, partition: int) -> int:
-    """How far a partition of a stream is folded in."""
-    row = await pool.fetch_one(_SQL["position"], stream, partition)
-    return 0 if row is None else int(row["position"])
+async def extent(pool: Pool, run_id: str) -> tuple[int, int, bool] | None:
+    """The first and the last sequence in `RUNS` that changed a run, and whether more may come."""
+    row = await pool.fetch_one(_SQL["extent"], run_id)
+    return None if row is None else (int(row["first_sequence"]), int(row["last_sequence"]), bool(row["open"]))
+
+
+async def version(pool: Pool, run_id: str) -> int:
+    """The version of the definition a run runs with; 0 if nobody knows."""
+    row = await pool.fetch_one(_SQL["version"], run_id)
+    return 0 if row is None else int(row["version"] or 0)
+
+
+async def fires_taken(pool: Pool, job_id: str) -> int:
+    """How many fires of its schedule a job has taken."""
+    row = await pool.fetch_one(_SQL["fires_taken"], job_id)
+    return 0 if row is None else int(row["count"])
+
+
+async def nodes(pool: Pool, workflow_run_id: str) -> dict[str, Run]:
+    """The nodes of a workflow run that have runs, by their names."""
+    found = [_decode(row["run"]) for row in await pool.fetch(_SQL["nodes"], workflow_run_id)]
+    return {run.run_id.rpartition("~")[2]: run for run in found}
+
+
+async def parameters(pool: Pool, workflow_run_id: str) -> Any:
+    """What a workflow run was started with."""
+    row = await pool.fetch_one(_SQL["parameters"], workflow_run_id)
+    return None if row is None or row["parameters"] is None else msgspec.json.decode(row["parameters"])
 
 
 class Redrivable(Struct, frozen=True, kw_only=True):
@@ -67,25 +98,52 @@ async def redrivable(pool: Pool, namespace: str, run_ids: list[str]) -> list[Red
     return [Redrivable(**row) for row in await pool.fetch(_SQL["redrivable"], namespace, run_ids)]
 
 
-async def first_sequence(pool: Pool, run_id: str) -> int:
-    """Where in `RUNS` the history of a run begins."""
-    row = await pool.fetch_one(_SQL["first_sequence"], run_id)
-    return 1 if row is None else int(row["first_sequence"])
+async def dead_letters(pool: Pool, namespace: str, query: DeadLettersQuery) -> Page[DeadLetter]:
+    dead, run_id = decode_cursor(query.cursor, tuple[datetime, str]) if query.cursor else (None, None)
+    rows = await pool.fetch(
+        _SQL["dead_letters"],
+        namespace,
+        query.job_id,
+        query.status,
+        containing(query.q),
+        query.after,
+        query.before,
+        dead,
+        run_id,
+        query.limit + 1,
+    )
+    kept = rows[: query.limit]
+    more = len(rows) > query.limit
+    return Page(
+        items=[_decode_dead_letter(row["letter"]) for row in kept],
+        next_cursor=encode_cursor((kept[-1]["dead_time"], kept[-1]["run_id"])) if more else None,
+    )
 
 
-async def extent(pool: Pool, run_id: str) -> tuple[int, int, bool] | None:
-    """Where in `RUNS` the history of a run begins, where it was last heard of, and whether more may come."""
-    row = await pool.fetch_one(_SQL["extent"], run_id)
-    return None if row is None else (int(row["first_sequence"]), int(row["last_sequence"]), bool(row["open"]))
-
-
-async def version(pool: Pool, run_id: str) -> int:
-    """The version of the definition a run runs with; 0 if nobody knows."""
-    row = await pool.fetch_one(_SQL["version"], run_id)
-    return 0 if row is None else int(row["version"] or 0)
-
-
-async def taken(pool: Pool, job_id: str) -> int:
-    """How many fires of its schedule a job has taken."""
-    row = await pool.fetch_one(_SQL["taken"], job_id)
+async def count_dead_letters(pool: Pool, namespace: str) -> int:
+    row = await pool.fetch_one(_SQL["count_dead_letters"], namespace)
     return 0 if row is None else int(row["count"])
+
+
+class BackfillProgress(Struct, frozen=True):
+    """How many runs of a backfill are where."""
+
+    done: int = 0
+    failed: int = 0
+    active: int = 0
+
+
+async def backfill_progress(pool: Pool, backfill_id: str) -> BackfillProgress:
+    rows = await pool.fetch(_SQL["backfill_progress"], backfill_id)
+    counts = {row["status"]: row["count"] for row in rows}
+    done = counts.get("SUCCESS", 0)
+    ended = sum(count for status, count in counts.items() if status in TERMINAL)
+    return BackfillProgress(done, ended - done, sum(counts.values()) - ended)
+
+
+async def outcomes(pool: Pool, job_id: str, start: datetime, end: datetime) -> dict[Instant, set[str]]:
+    """The statuses of the runs of each scheduled time in a range."""
+    found: dict[Instant, set[str]] = {}
+    for row in await pool.fetch(_SQL["outcomes"], job_id, start, end):
+        found.setdefault(instant_of(row["scheduled_time"]), set()).add(row["status"])
+    return found

@@ -67,7 +67,7 @@ def setup(data: Data = None, nats_url: NatsUrl = None) -> None:
     """
     import uvloop
 
-    from waterclock.api.setup import setup as lay_out
+    from waterclock.api.up import setup as lay_out
     from waterclock.core.runtime.data_directory import resolved
     from waterclock.core.runtime.settings import load
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from .conftest import Served
-from .test_running import finished
+from .test_runs import finished
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

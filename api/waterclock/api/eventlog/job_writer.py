@@ -1,4 +1,4 @@
-"""Where accepted jobs enter the log. Jobs that arrive together travel together.
+"""Writes accepted jobs to the log. Jobs that arrive together travel together.
 
 A job with an id of its user's choosing (or derived from its idempotency key) is created by compare-and-set on its
 own subject, so that of two creations one wins. A job whose id we make needs no such guard. Either goes at once if few
@@ -7,18 +7,20 @@ one kind and atomic batches of the other.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from msgspec import Struct
 
-from waterclock.api.commands import job_messages
-from waterclock.api.commands.job_messages import FRAME_JOBS, Letter, NewJob
+from waterclock.api.eventlog import job_frames
+from waterclock.api.eventlog.job_frames import FRAME_JOBS, JobMessage, NewJob
 from waterclock.api.metrics import ACCEPTED
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, Duplicate, LogError
 from waterclock.core.jetstream.messages import last_message
 from waterclock.core.jetstream.publisher import Expect, Message, Publisher
+from waterclock.core.runtime.tasks import Tasks, supervised
 from waterclock.proto import names
 
 T = TypeVar("T")
@@ -29,40 +31,57 @@ _BATCH_BYTES = 4 * 1024 * 1024
 _NEW = Expect(last_subject_sequence=0)
 
 
-class Entered(Struct, frozen=True, kw_only=True, gc=False):
+class Created(Struct, frozen=True, kw_only=True, gc=False):
+    """A job that the log has acknowledged."""
+
     job_id: str
     version: int
 
 
-Result = Entered | LogError
-_Waiting = tuple[NewJob, "asyncio.Future[Entered]"]
+Result = Created | LogError
+_Waiting = tuple[NewJob, "asyncio.Future[Created]"]
 
 
-class Intake:
+class JobWriter:
     def __init__(
         self,
         connection: Connection,
         publisher: Publisher,
         partitions: int,
         *,
-        entered: Callable[[int, int], None],
+        written: Callable[[int, int], None],
+        tasks: Tasks,
     ) -> None:
-        """`entered` hears the partition and version of everything that was written."""
+        """Made by `open`."""
         self._connection = connection
         self._publisher = publisher
         self._partitions = partitions
-        self._entered = entered
+        self._written = written
+        self._tasks = tasks
         self._waiting: list[_Waiting] = []
-        self._writers: set[asyncio.Task[None]] = set()
+        self._writers = 0
 
-    async def create(self, job: NewJob) -> Entered:
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        connection: Connection,
+        publisher: Publisher,
+        partitions: int,
+        *,
+        written: Callable[[int, int], None],
+    ) -> AsyncIterator["JobWriter"]:
+        """`written` is told the partition and version of everything that was written."""
+        async with supervised() as tasks:
+            yield cls(connection, publisher, partitions, written=written, tasks=tasks)
+
+    async def create(self, job: NewJob) -> Created:
         """Acknowledged by the log. Raises Conflict when the id is taken."""
-        future: asyncio.Future[Entered] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Created] = asyncio.get_running_loop().create_future()
         self._waiting.append((job, future))
-        if len(self._writers) < _WRITERS:
-            writer = asyncio.create_task(self._write_waiting())
-            self._writers.add(writer)
-            writer.add_done_callback(self._writers.discard)
+        if self._writers < _WRITERS:
+            self._writers += 1
+            self._tasks.spawn(self._write_waiting(), name="job writer")
         return await future
 
     async def create_many(self, jobs: Sequence[NewJob], key: str | None = None) -> list[Result]:
@@ -84,7 +103,7 @@ class Intake:
         )
         async with asyncio.TaskGroup() as writes:
             for lasting in (True, False):
-                alike = [place for place in unnamed if job_messages.lasts(jobs[place].spec) is lasting]
+                alike = [place for place in unnamed if job_frames.is_lasting(jobs[place].spec) is lasting]
                 for places in _cut(alike, FRAME_JOBS):
                     writes.create_task(write(places, self._frames))
             for places in _cut(first, _BATCH_MESSAGES):
@@ -95,70 +114,83 @@ class Intake:
 
     async def _write_waiting(self) -> None:
         """Write what waits, and what has come to wait meanwhile."""
-        while self._waiting:
-            waiting, self._waiting = self._waiting, []
-            try:
-                results = await self.create_many([job for job, _ in waiting])
-            except BaseException as error:
-                for _, future in waiting:
-                    future.cancel() if isinstance(error, asyncio.CancelledError) else _fail(future, error)
-                raise
-            for (_, future), result in zip(waiting, results, strict=True):
-                if isinstance(result, LogError):
-                    _fail(future, result)
-                elif not future.done():
-                    future.set_result(result)
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting, []
+                await self._write_for(waiting)
+        finally:
+            self._writers -= 1
+
+    async def _write_for(self, waiting: list[_Waiting]) -> None:
+        """Whatever goes wrong is told to those who wait: it is a failure of their requests, not of the api."""
+        try:
+            results = await self.create_many([job for job, _ in waiting])
+        except asyncio.CancelledError:
+            for _, future in waiting:
+                future.cancel()
+            raise
+        except Exception as error:
+            for _, future in waiting:
+                _fail(future, error)
+            return
+        for (_, future), result in zip(waiting, results, strict=True):
+            if isinstance(result, LogError):
+                _fail(future, result)
+            elif not future.done():
+                future.set_result(result)
 
     async def _frames(self, jobs: list[NewJob], key: str | None) -> list[Result]:
-        sent = await asyncio.gather(*(self._send(letter) for letter in job_messages.frames(jobs, key)))
+        sent = await asyncio.gather(*(self._send(message) for message in job_frames.frames(jobs, key)))
         return [result for results in sent for result in results]
 
-    async def _send(self, letter: Letter) -> list[Result]:
-        """A letter whose id nobody else can have: a conflict means that it was sent before."""
-        subject = self._subject(letter.root)
+    async def _send(self, message: JobMessage) -> list[Result]:
+        """A message whose id nobody else can have: a conflict means that it was sent before."""
+        subject = self._subject(message.root)
         try:
-            version = await self._publisher.publish(subject, letter.data, ttl_seconds=letter.ttl, expect=_NEW)
+            version = await self._publisher.publish(
+                subject, message.data, ttl_seconds=message.ttl, expect=_NEW
+            )
         except Conflict as conflict:
             stored = await last_message(self._connection, names.JOBS, subject)
-            if stored is None or not letter.holds(stored.data):
-                return [conflict] * len(letter.job_ids)
+            if stored is None or not message.creates_same(stored.data):
+                return [conflict] * len(message.job_ids)
             version = stored.sequence
         except LogError as error:
-            return [error] * len(letter.job_ids)
-        self._entered(self._partition(letter.root), version)
-        ACCEPTED.inc(len(letter.job_ids))
-        return [Entered(job_id=job_id, version=version) for job_id in letter.job_ids]
+            return [error] * len(message.job_ids)
+        self._written(self._partition(message.root), version)
+        ACCEPTED.inc(len(message.job_ids))
+        return [Created(job_id=job_id, version=version) for job_id in message.job_ids]
 
     async def _batch(self, jobs: list[NewJob], _: str | None) -> list[Result]:
         """Jobs with distinct ids of their own: one atomic write, or one by one when that is refused."""
-        packed = [job_messages.named(job) for job in jobs]
-        if len(jobs) > 1 and sum(len(letter.data) for letter in packed) < _BATCH_BYTES:
+        packed = [job_frames.single(job) for job in jobs]
+        if len(jobs) > 1 and sum(len(message.data) for message in packed) < _BATCH_BYTES:
             try:
-                last = await self._publisher.publish_batch([self._message(letter) for letter in packed])
+                last = await self._publisher.publish_batch([self._to_publish(message) for message in packed])
             except (Conflict, Duplicate):
                 pass
             except LogError as error:
                 return [error] * len(jobs)
             else:
                 first = last - len(jobs) + 1
-                return [self._now_in(letter, first + place) for place, letter in enumerate(packed)]
+                return [self._created(message, first + place) for place, message in enumerate(packed)]
         return list(await asyncio.gather(*(_or_error(self._create_named(job)) for job in jobs)))
 
-    async def _create_named(self, job: NewJob) -> Entered:
-        letter = job_messages.named(job)
+    async def _create_named(self, job: NewJob) -> Created:
+        message = job_frames.single(job)
         version = await self._publisher.publish(
-            self._subject(letter.root), letter.data, expect=_NEW, ttl_seconds=letter.ttl
+            self._subject(message.root), message.data, expect=_NEW, ttl_seconds=message.ttl
         )
-        return self._now_in(letter, version)
+        return self._created(message, version)
 
-    def _now_in(self, letter: Letter, version: int) -> Entered:
-        self._entered(self._partition(letter.root), version)
+    def _created(self, message: JobMessage, version: int) -> Created:
+        self._written(self._partition(message.root), version)
         ACCEPTED.inc()
-        return Entered(job_id=letter.root, version=version)
+        return Created(job_id=message.root, version=version)
 
-    def _message(self, letter: Letter) -> Message:
-        headers = None if letter.ttl is None else {"Nats-TTL": f"{int(letter.ttl)}s"}
-        return Message(subject=self._subject(letter.root), data=letter.data, headers=headers, expect=_NEW)
+    def _to_publish(self, message: JobMessage) -> Message:
+        headers = None if message.ttl is None else {"Nats-TTL": f"{int(message.ttl)}s"}
+        return Message(subject=self._subject(message.root), data=message.data, headers=headers, expect=_NEW)
 
     def _subject(self, root: str) -> str:
         return names.job_subject(self._partition(root), root)
@@ -167,7 +199,7 @@ class Intake:
         return names.partition_of(root, self._partitions)
 
 
-def _fail(future: "asyncio.Future[Entered]", error: BaseException) -> None:
+def _fail(future: "asyncio.Future[Created]", error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
 
@@ -187,7 +219,7 @@ def _first_of_each(places: list[int], jobs: Sequence[NewJob]) -> tuple[list[int]
     return first, repeated
 
 
-async def _or_error(creation: Awaitable[Entered]) -> Result:
+async def _or_error(creation: Awaitable[Created]) -> Result:
     try:
         return await creation
     except LogError as error:

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from jsonschema_rs import ValidationError, validator_for
 
-from waterclock.api import asyncapi
 from waterclock.api.http.openapi import EXAMPLES
+from waterclock.api.nats import asyncapi
 from waterclock.proto.methods import METHODS
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -16,7 +16,7 @@ BUILT = asyncapi.build()
 
 @pytest.mark.parametrize("path", sorted(BUILT))
 def test_a_document_is_not_stale(path: str) -> None:
-    assert (DOCS / path).read_text() == BUILT[path], "run `python -m waterclock.api.asyncapi`"
+    assert (DOCS / path).read_text() == BUILT[path], "run `python -m waterclock.api.nats.asyncapi`"
 
 
 @pytest.mark.parametrize("example", EXAMPLES["jobs.create"])

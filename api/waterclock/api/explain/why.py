@@ -1,6 +1,5 @@
-"""Why: the log's own account of runs and of moments without one. And the proof that none is missing."""
+"""`why`: the log's own account of a run, or of a moment at which a job did or did not run."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -9,22 +8,20 @@ from waterclock.api.application import Application
 from waterclock.api.auth.caller import Caller
 from waterclock.api.auth.namespaces import namespace_of
 from waterclock.api.errors import Invalid, NotFound
-from waterclock.api.explain import answers
-from waterclock.api.explain.audit import audited
-from waterclock.api.explain.history import job_events, job_records, run_records
-from waterclock.api.queries import fleet, jobs, workflow_runs
+from waterclock.api.queries import fleet, jobs, workflows
 from waterclock.api.queries.changes import changes_of_run
-from waterclock.api.registry import handles, streams
-from waterclock.core.domain.explain import why_moment
+from waterclock.api.queries.history import job_events, job_records, run_records
+from waterclock.api.registry import handles
+from waterclock.core.domain.explain import explanation, why_moment
 from waterclock.core.domain.explain import why_run as explain_run
-from waterclock.core.domain.explain.explanation import Recorded
+from waterclock.core.domain.explain.explanation import Explanation, Recorded
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
 from waterclock.core.jetstream.definitions import Definition
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods, names
-from waterclock.proto.answers import Audit, Change, Page, Why
+from waterclock.proto.answers import Change, DecidedBy, Delay, Page, Step, Why
 from waterclock.proto.events import Instant
-from waterclock.proto.queries import AuditQuery, RunRef, WhyQuery
+from waterclock.proto.queries import RunRef, WhyQuery
 
 _BEFORE = timedelta(minutes=10)
 """How far before a moment its history is read: enough for what led to it, as a rule."""
@@ -49,14 +46,14 @@ async def why_run(app: Application, request: WhyQuery, caller: Caller) -> Why:
     try:
         records = await _history(app, request.run_id, caller)
     except NotFound:
-        waiting = await workflow_runs.why_waiting(app, request.run_id, caller)
+        waiting = await workflows.why_waiting(app, request.run_id, caller)
         if waiting is None:
             raise
-        wave, reason = waiting
-        answer = f"{request.run_id} has not begun: {reason}. It is part of {wave}."
+        workflow_run_id, reason = waiting
+        answer = f"{request.run_id} has not begun: {reason}. It is part of {workflow_run_id}."
         return Why(subject=request.run_id, answer=answer, steps=[], reason="under_way")
     definitions = await job_events(app, names.job_of(request.run_id))
-    return answers.explanation(explain_run.of_run(request.run_id, records, definitions, now_us()))
+    return _answer(explain_run.of_run(request.run_id, records, definitions, now_us()))
 
 
 @handles(methods.JOBS_WHY)
@@ -68,11 +65,11 @@ async def why_job(app: Application, request: WhyQuery, caller: Caller) -> Why:
     definitions = await job_events(app, request.job_id)
     moment, now = instant_of(at), now_us()
     jitter = max((event.spec.schedule.jitter_seconds for _, event in definitions), default=0)
-    said = moment + _AFTER + int(jitter * SECOND)
+    settled = moment + _AFTER + int(jitter * SECOND)
 
     def enough(decided: Instant, records: list[Recorded]) -> bool:
         """All is decided, and a run that there was has ended."""
-        if decided <= said:
+        if decided <= settled:
             return False
         return (
             why_moment.of_moment(request.job_id or "", definitions, records, moment, now).reason
@@ -84,7 +81,7 @@ async def why_job(app: Application, request: WhyQuery, caller: Caller) -> Why:
     owned = (await fleet.partitions(app.control, app.settings.partitions))[partition]
     decided = None if owned.cursor is None else instant_of(owned.cursor)
     found = why_moment.of_moment(request.job_id, definitions, records, moment, now, decided)
-    return answers.explanation(found)
+    return _answer(found)
 
 
 def _asked_about(definition: Definition) -> datetime:
@@ -95,15 +92,58 @@ def _asked_about(definition: Definition) -> datetime:
     return now if schedule.schedule_time is None else min(now, schedule.schedule_time)
 
 
-@streams(methods.AUDIT_RUN)
-async def audit(app: Application, request: AuditQuery, caller: Caller) -> AsyncIterator[Audit]:
-    async for report in audited(app, request, caller.namespace):
-        yield report
-
-
 async def _history(app: Application, run_id: str, caller: Caller) -> list[Recorded]:
     """A run's events, straight from the log: right after they happened, and with the read models away."""
     records = [] if namespace_of(run_id) != caller.namespace else await run_records(app, run_id)
     if not records:
         raise NotFound.because(f"there is no run {run_id}, or the log no longer tells of it")
     return records
+
+
+def _answer(found: Explanation) -> Why:
+    defined = found.definition
+    return Why(
+        subject=found.subject,
+        answer=found.answer,
+        steps=_steps(found.steps),
+        reason=found.reason,
+        run_id=found.run_id,
+        delays=[
+            Delay(
+                kind=delay.kind,
+                start=datetime_of(delay.start),
+                end=datetime_of(delay.end),
+                seconds=(delay.end - delay.start) / SECOND,
+                share=round(delay.share, 4),
+                attempt=delay.attempt,
+                what=delay.what,
+            )
+            for delay in found.delays
+        ],
+        definition=None
+        if defined is None
+        else DecidedBy(
+            version=defined.version,
+            defined_at=datetime_of(defined.at),
+            actor=defined.actor,
+            note=defined.note,
+            policy=defined.policy,
+        ),
+        owner=found.decided_by,
+        executors=list(found.executors),
+        previous_fire=None if found.previous is None else datetime_of(found.previous),
+        next_fire=None if found.following is None else datetime_of(found.following),
+    )
+
+
+def _steps(happened: tuple[explanation.Step, ...]) -> list[Step]:
+    steps: list[Step] = []
+    before: Instant | None = None
+    for step in happened:
+        gap = None if before is None else (step.at - before) / SECOND
+        position = "" if step.sequence is None else str(step.sequence)
+        steps.append(
+            Step(at=datetime_of(step.at), what=step.what, position=position, after_seconds=gap, by=step.by)
+        )
+        before = step.at
+    return steps

@@ -1,6 +1,6 @@
 """How far a partition is decided is read from a frame's bytes: that must fit what is written."""
 
-from waterclock.api.explain.history import _CURSOR
+from waterclock.api.queries.history import _CURSOR
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Cursor, Frame, RunCancelRequested
 

@@ -1,4 +1,4 @@
-"""Definitions packed into messages for `JOBS`: alone under an id of its own, or many to a frame."""
+"""Definitions packed into messages for `JOBS`: one alone under its own id, or many in a frame."""
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,9 +15,9 @@ from waterclock.proto.spec import JobSpec
 
 FRAME_JOBS = 256
 _FRAME_BYTES = 512 * 1024
-_KEPT_SECONDS = 30 * 86_400
+_KEPT_AFTER_FIRE_SECONDS = 30 * 86_400
 """How long a one-shot's definition stays in the log after its time; then the read models alone have it."""
-_COUNTED_SECONDS = 100 * 365 * 86_400
+_MAX_TTL_SECONDS = 100 * 365 * 86_400
 """What is further away stays: the server counts no more than 292 years."""
 
 _encode = msgspec.json.Encoder().encode
@@ -33,8 +33,8 @@ class NewJob(Struct, frozen=True, kw_only=True, gc=False):
     cause: str = ""
 
 
-class Letter(Struct, frozen=True, kw_only=True):
-    """One message to `JOBS` and the jobs it creates."""
+class JobMessage(Struct, frozen=True, kw_only=True):
+    """One message for `JOBS`, and the jobs it creates."""
 
     root: str
     """The id that the message's subject is named after."""
@@ -44,7 +44,7 @@ class Letter(Struct, frozen=True, kw_only=True):
     ttl: float | None
     """Seconds after which the log may forget it; None: never."""
 
-    def holds(self, stored: bytes) -> bool:
+    def creates_same(self, stored: bytes) -> bool:
         """Whether a stored message creates the same jobs. Times may differ: a delay counts from when it was sent."""
         events = decode_job_frame(stored).events
         return len(events) == len(self.specs) and all(
@@ -59,21 +59,21 @@ class _Envelope(Struct):
     v: int = SCHEMA_VERSION
 
 
-def lasts(spec: JobSpec) -> bool:
+def is_lasting(spec: JobSpec) -> bool:
     """Whether the definition must stay in the log: everything but a job that fires once at a known time."""
     return spec.schedule.schedule_type not in ("IMMEDIATE", "FUTURE")
 
 
-def named(job: NewJob) -> Letter:
-    """A job with an id of its own, alone."""
+def single(job: NewJob) -> JobMessage:
+    """The message of a job that has an id, alone."""
     assert job.job_id is not None
-    return _letter(job.job_id, [job], [job.job_id], [_event(job, job.job_id)])
+    return _message(job.job_id, [job], [job.job_id], [_event(job, job.job_id)])
 
 
-def frames(jobs: Sequence[NewJob], key: str | None) -> Iterator[Letter]:
+def frames(jobs: Sequence[NewJob], key: str | None) -> Iterator[JobMessage]:
     """Jobs with ids of our making, in as few messages as their size allows; with a key the same ids every time."""
     if len(jobs) == 1 and key is None:
-        yield named(structs.replace(jobs[0], job_id=_root(jobs, None, 0)))
+        yield single(structs.replace(jobs[0], job_id=_root(jobs, None, 0)))
         return
     begun, size = 0, 0
     root = _root(jobs, key, begun)
@@ -84,15 +84,15 @@ def frames(jobs: Sequence[NewJob], key: str | None) -> Iterator[Letter]:
         events.append(_event(job, ids[-1]))
         size += len(bytes(events[-1]))
         if size > _FRAME_BYTES or place == len(jobs) - 1:
-            yield _letter(root, jobs[begun : place + 1], ids, events)
+            yield _message(root, jobs[begun : place + 1], ids, events)
             begun, size = place + 1, 0
             root, ids, events = _root(jobs, key, begun), [], []
 
 
-def _letter(root: str, jobs: Sequence[NewJob], ids: list[str], events: list[msgspec.Raw]) -> Letter:
+def _message(root: str, jobs: Sequence[NewJob], ids: list[str], events: list[msgspec.Raw]) -> JobMessage:
     specs = [job.spec for job in jobs]
     data = _encode(_Envelope(events=events))
-    return Letter(root=root, job_ids=ids, specs=specs, data=data, ttl=_ttl(specs, jobs[0].at))
+    return JobMessage(root=root, job_ids=ids, specs=specs, data=data, ttl=_ttl(specs, jobs[0].at))
 
 
 def _root(jobs: Sequence[NewJob], key: str | None, begun: int) -> str:
@@ -108,11 +108,11 @@ def _event(job: NewJob, job_id: str) -> msgspec.Raw:
 def _ttl(specs: Iterable[JobSpec], now: Instant) -> float | None:
     longest = 0.0
     for spec in specs:
-        if lasts(spec):
+        if is_lasting(spec):
             return None
         if spec.schedule.schedule_time is not None:
             longest = max(longest, spec.schedule.schedule_time.timestamp() - now / 1_000_000)
-    return longest + _KEPT_SECONDS if longest < _COUNTED_SECONDS else None
+    return longest + _KEPT_AFTER_FIRE_SECONDS if longest < _MAX_TTL_SECONDS else None
 
 
 def _timeless(spec: JobSpec) -> JobSpec:

@@ -1,46 +1,21 @@
-"""Operating it: who is there, what waits, who owns what, and whether all is well."""
+"""`system.status`: whether all is well, check by check."""
 
 from datetime import UTC, datetime
 
-from msgspec import structs
-
 from waterclock.api.application import Application
 from waterclock.api.auth.caller import Caller
-from waterclock.api.auth.namespaces import namespace_of
 from waterclock.api.queries import fleet
-from waterclock.api.readmodels import health
+from waterclock.api.readmodels import runs
+from waterclock.api.readmodels.freshness import positions
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
 from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.proto import methods, names
-from waterclock.proto.answers import Check, Executor, Page, Partition, Queue, SystemStatus
+from waterclock.proto.answers import Check, SystemStatus
 from waterclock.proto.queries import Nothing
 
-_LAG = 2.0
+_SCHEDULER_LAG = 2.0
 _PROJECTION_LAG = 10.0
-
-
-@handles(methods.EXECUTORS_LIST)
-async def list_executors(app: Application, request: Nothing, caller: Caller) -> Page[Executor]:
-    """Runs of other namespaces are left out of what they have in hand."""
-    return Page(
-        items=[
-            structs.replace(
-                executor, running=[r for r in executor.running if namespace_of(r) == caller.namespace]
-            )
-            for executor in await fleet.executors(app.control)
-        ]
-    )
-
-
-@handles(methods.QUEUES_LIST)
-async def list_queues(app: Application, request: Nothing, caller: Caller) -> Page[Queue]:
-    return Page(items=await fleet.queues(app.connection))
-
-
-@handles(methods.PARTITIONS_LIST)
-async def list_partitions(app: Application, request: Nothing, caller: Caller) -> Page[Partition]:
-    return Page(items=await fleet.partitions(app.control, app.settings.partitions))
 
 
 @handles(methods.SYSTEM_STATUS)
@@ -57,9 +32,9 @@ async def status(app: Application, request: Nothing, caller: Caller) -> SystemSt
 
 async def _log(app: Application) -> Check:
     jobs = await stream_state(app.connection, names.JOBS)
-    runs = await stream_state(app.connection, names.RUNS)
+    frames = await stream_state(app.connection, names.RUNS)
     return Check(
-        name="log", ok=True, detail=f"{jobs.messages} definitions, {runs.messages} frames of run events"
+        name="log", ok=True, detail=f"{jobs.messages} definitions, {frames.messages} frames of run events"
     )
 
 
@@ -70,7 +45,7 @@ async def _schedulers(app: Application) -> Check:
     lag = max((partition.lag_seconds or 0 for partition in owned), default=0)
     return Check(
         name="schedulers",
-        ok=len(owned) == len(partitions) and lag < _LAG,
+        ok=len(owned) == len(partitions) and lag < _SCHEDULER_LAG,
         detail=f"{len(owners)} own {len(owned)} of {len(partitions)} partitions, {lag:.1f} s behind at most",
     )
 
@@ -97,7 +72,7 @@ async def _queues(app: Application) -> Check:
 async def _read_models(app: Application, caller: Caller) -> Check:
     try:
         lag = await _projection_lag(app)
-        dead = await health.dead_letters(app.pool, caller.namespace)
+        dead = await runs.count_dead_letters(app.pool, caller.namespace)
     except ReadModelsAway as error:
         return Check(name="read models", ok=False, detail=f"away: {error}")
     return Check(
@@ -109,7 +84,7 @@ async def _read_models(app: Application, caller: Caller) -> Check:
 
 async def _projection_lag(app: Application) -> float:
     """The age of the oldest run event that is in the log and not in the read models."""
-    folded = await health.folded(app.pool, names.RUNS)
+    folded = await positions(app.pool, names.RUNS)
     now = datetime.now(UTC)
     lag = 0.0
     for partition in range(app.settings.partitions):

@@ -1,0 +1,1 @@
+"""What the api writes to the log: definitions to `JOBS`, requests of users to `RUNS`."""
