@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from waterclock.core.jetstream.messages import Delivery
 from waterclock.core.runtime.settings import Settings
+from waterclock.executor.attempt_record import Attempt, Succeeded
+from waterclock.executor.in_flight import RunningAttempt, StopCause, work_key
+from waterclock.executor.perform.handler_process import HandlerProcesses
 from waterclock.proto.events import RunCancelled, RunFailed, RunSucceeded
 from waterclock.proto.spec import Handler
-from workshop.apart import worker
+from workshop.apart import who, worker
+from workshop.builders import attempt
 from workshop.owner import Owner, eventually
 from workshop.separate import alive
 from workshop.shop import Shop, open_shop
@@ -21,7 +26,7 @@ async def shop(owner: Owner, settings: Settings) -> AsyncIterator[Shop]:
         yield shop
 
 
-async def test_a_helper_runs_it_and_is_used_again(owner: Owner, shop: Shop) -> None:
+async def test_a_process_runs_it_and_is_used_again(owner: Owner, shop: Shop) -> None:
     pids = []
     for payload in ("one", "two"):
         item = await owner.submit(Handler(handler="who"), payload=payload)
@@ -56,3 +61,24 @@ async def test_it_can_be_stopped_whatever_it_does(owner: Owner, shop: Shop, tmp_
     await owner.stop(item.run_id)
     await owner.end_of(item, RunCancelled)
     assert not alive(int(file.read_text()))
+
+
+async def test_a_stop_that_comes_after_the_call_spares_the_process_for_others() -> None:
+    processes = HandlerProcesses()
+    try:
+        pids = []
+        for _ in range(2):
+            running, one = running_attempt(Handler(handler="who"))
+            result = await processes.call(who, one, lambda _: None, running)
+            assert isinstance(result, Succeeded)
+            pids.append(result.output["pid"])
+            running.stop(StopCause(kind="cancelled", reason="late"))
+        assert pids[0] == pids[1]
+    finally:
+        processes.close()
+
+
+def running_attempt(task: Handler) -> tuple[RunningAttempt, Attempt]:
+    one = attempt(task)
+    delivery = Delivery(subject="", data=b"", reply="", sequence=1, delivered=1, pending=0, timestamp_ns=0)
+    return RunningAttempt(one.item, work_key(one.item), delivery, 1), one
