@@ -172,8 +172,6 @@ class User:
 @dataclass
 class Executors:
     world: World
-    holding: dict[str, tuple[str, Work]] = field(default_factory=dict)
-    """run id -> (executor, work): attempts that execute now."""
     lives: int = 0
     executed: list[tuple[str, int]] = field(default_factory=list)
 
@@ -181,10 +179,10 @@ class Executors:
         world = self.world
         self._stop()
         free = [work for work in world.work.values() if work.holder is None]
-        if free and (world.rng.random() < 0.6 or not self.holding):
+        if free and (world.rng.random() < 0.6 or not self.world.holding):
             self._deliver(world.rng.choice(free))
-        elif self.holding:
-            run_id = world.rng.choice(list(self.holding))
+        elif self.world.holding:
+            run_id = world.rng.choice(list(self.world.holding))
             self._progress(run_id)
 
     def drain(self) -> bool:
@@ -194,7 +192,7 @@ class Executors:
         for work in [work for work in self.world.work.values() if work.holder is None]:
             self._deliver(work)
             did = True
-        for run_id in list(self.holding):
+        for run_id in list(self.world.holding):
             self._end(run_id, success=True)
             did = True
         return did
@@ -208,7 +206,6 @@ class Executors:
             if world.owner is None:
                 work.delivered -= 1
                 return
-            alive = work.run_id in self.holding
             request = ClaimRequest(
                 run_id=work.run_id,
                 attempt=work.attempt,
@@ -216,7 +213,7 @@ class Executors:
                 executor_id=executor,
                 delivered=work.delivered,
             )
-            verdict = world.claim(request, alive)
+            verdict = world.claim(request)
             if verdict is None:
                 work.delivered -= 1
                 return
@@ -225,10 +222,10 @@ class Executors:
                 return
             if verdict == "wait":
                 return
-        if work.run_id in self.holding:
+        if work.run_id in self.world.holding:
             return
         work.holder = executor
-        self.holding[work.run_id] = (executor, work)
+        self.world.holding[work.run_id] = (executor, work)
         self.executed.append((work.run_id, work.attempt))
         world.report(RunStarted(run_id=work.run_id, at=world.now, attempt=work.attempt, executor_id=executor))
 
@@ -240,12 +237,12 @@ class Executors:
             self._end(run_id, success=rng.random() < 0.7)
 
     def _die(self, run_id: str) -> None:
-        _, work = self.holding.pop(run_id)
+        _, work = self.world.holding.pop(run_id)
         work.holder = None
 
     def _end(self, run_id: str, success: bool) -> None:
         world = self.world
-        executor, work = self.holding.pop(run_id)
+        executor, work = self.world.holding.pop(run_id)
         facts = {
             "run_id": run_id,
             "at": world.now,
@@ -272,8 +269,8 @@ class Executors:
     def _stop(self) -> None:
         stops, self.world.stops = self.world.stops, []
         for _, request in stops:
-            if request.run_id in self.holding:
-                executor, work = self.holding.pop(request.run_id)
+            if request.run_id in self.world.holding:
+                executor, work = self.world.holding.pop(request.run_id)
                 self.world.report(
                     RunCancelled(
                         run_id=request.run_id,

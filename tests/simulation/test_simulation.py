@@ -59,7 +59,7 @@ def settle(world: World, executors: Executors) -> None:
             not busy
             and not owner.state.runs
             and not owner.state.backfills
-            and world.runs_read == len(world.runs)
+            and world.runs_arrived == len(world.runs)
         ):
             return
         stuck = [run.run_id for run in owner.state.runs.values() if run.waits == "dependency"]

@@ -4,33 +4,29 @@ from collections.abc import AsyncIterator
 
 from waterclock.core.domain.partition.decisions import LinesNeeded
 from waterclock.core.store.store import Missing, Store
+from waterclock.scheduler.ports import UnreadableLines
 
 LONGEST = 64 * 1024
 """Bytes of one line."""
 
 
-class Unreadable(Exception):
-    """The file is not there, or is not one of lines of text."""
-
-
-class Lines:
+class StoredLines:
     """Where each fan-out is in its file. A reader that is asked for an earlier line begins anew."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._readers: dict[str, _Reader] = {}
 
-    async def read(self, run_id: str, lacking: LinesNeeded) -> tuple[list[str], int]:
-        """The lines that are lacking, and how many the file has (0 if that is known already). Raises Unreadable."""
+    async def read(self, run_id: str, needed: LinesNeeded) -> tuple[list[str], int]:
         try:
-            total = 0 if lacking.counted else await self._count(lacking.artifact)
+            total = 0 if needed.counted else await self._count(needed.artifact)
             reader = self._readers.get(run_id)
-            if reader is None or reader.position > lacking.start:
-                reader = self._readers[run_id] = _Reader(self._store.get(lacking.artifact))
-            lines = await reader.read(lacking.start, lacking.count)
+            if reader is None or reader.position > needed.start:
+                reader = self._readers[run_id] = _Reader(self._store.get(needed.artifact))
+            lines = await reader.read(needed.start, needed.count)
         except Missing as error:
-            raise Unreadable(f"{lacking.artifact} is not in the store") from error
-        if len(lines) < lacking.count:
+            raise UnreadableLines(f"{needed.artifact} is not in the store") from error
+        if len(lines) < needed.count:
             del self._readers[run_id]
         return lines, total
 
@@ -58,7 +54,7 @@ class _Reader:
         try:
             return [line.decode() for line in found]
         except UnicodeDecodeError:
-            raise Unreadable("the file is not text in UTF-8") from None
+            raise UnreadableLines("the file is not text in UTF-8") from None
 
     async def _take(self, most: int) -> list[bytes]:
         while len(self._lines) < most and not self._over:
@@ -71,7 +67,7 @@ class _Reader:
                 break
             *whole, self._rest = (self._rest + piece).split(b"\n")
             if len(self._rest) > LONGEST:
-                raise Unreadable(f"a line is longer than {LONGEST} bytes")
+                raise UnreadableLines(f"a line is longer than {LONGEST} bytes")
             self._lines += (line.removesuffix(b"\r") for line in whole)
         taken, self._lines = self._lines[:most], self._lines[most:]
         return taken

@@ -10,10 +10,10 @@ from waterclock.core.runtime.metrics import Histogram, ScopedCollector, counter,
 from waterclock.proto.events import RunEvent, RunQueued
 from waterclock.proto.heartbeats import PartitionStatus
 
-Statuses = Callable[[], Sequence[PartitionStatus | None]]
+Statuses = Callable[[], Sequence[PartitionStatus]]
 
 
-class Tally(ScopedCollector):
+class SchedulerMetrics(ScopedCollector):
     def __init__(self) -> None:
         self._decisions: Counter[type[RunEvent]] = Counter()
         self._frames = 0
@@ -60,7 +60,7 @@ class Tally(ScopedCollector):
         )
         yield self._passes.family("waterclock_scheduler_pass_seconds", "One pass over a partition.")
         yield self._takeovers.family("waterclock_scheduler_takeover_seconds", "Rebuilding a partition.")
-        held = {str(status.partition): status for status in self._statuses() if status is not None}
+        held = {str(status.partition): status for status in self._statuses()}
         for name, about, field in (
             ("active_runs", "Runs of a partition that have not ended.", "active_runs"),
             ("armed", "Schedules of a partition that are near.", "armed"),

@@ -3,16 +3,20 @@
 import asyncio
 import logging
 
+from msgspec import Struct
+
 from waterclock.core.domain.partition.divergence import Diverged
 from waterclock.core.domain.partition.rendezvous import assigned
 from waterclock.core.jetstream.errors import Conflict, LogError, LogUnavailable
 from waterclock.core.jetstream.lease import Lease
+from waterclock.core.runtime.tasks import Tasks, supervised
 from waterclock.proto import names
+from waterclock.proto.heartbeats import PartitionStatus
 from waterclock.proto.verdicts import InstanceState
-from waterclock.scheduler.fenced_log import LeaseLost
-from waterclock.scheduler.loop import Partition
+from waterclock.scheduler.jetstream.adapters import Connections, ports_for
+from waterclock.scheduler.loop import PartitionLoop
 from waterclock.scheduler.membership import BEAT, Membership
-from waterclock.scheduler.ports import Ports
+from waterclock.scheduler.ports import LeaseLost
 
 _POLL = 0.25
 """How often a partition that should be ours is tried for: a dead owner's lease is noticed that soon."""
@@ -20,30 +24,40 @@ _POLL = 0.25
 _log = logging.getLogger(__name__)
 
 
+class _Owned(Struct, frozen=True):
+    loop: PartitionLoop
+    lease: Lease
+    task: asyncio.Task[None]
+
+    @property
+    def status(self) -> PartitionStatus | None:
+        return self.loop.status(self.lease.token)
+
+
 class Ownership:
-    def __init__(self, ports: Ports, *, partitions: int, ttl: float) -> None:
-        self._ports = ports
-        self._partitions = partitions
+    """`tasks`: where the loops of the partitions run. A partition that fails is given up and taken again; it ends
+    nothing but itself."""
+
+    def __init__(self, shared: Connections, tasks: Tasks, *, ttl: float) -> None:
+        self._shared = shared
+        self._tasks = tasks
         self._ttl = ttl
-        self._membership = Membership(ports.control, ports.instance)
-        self._owned: dict[int, Partition] = {}
-        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._membership = Membership(shared.control, shared.instance)
+        self._owned: dict[int, _Owned] = {}
         self._state: InstanceState = "running"
         self._hint = asyncio.Event()
 
     @property
-    def owned(self) -> list[Partition]:
-        return list(self._owned.values())
+    def statuses(self) -> list[PartitionStatus]:
+        """Of the partitions that are taken over."""
+        return [status for owned in self._owned.values() if (status := owned.status) is not None]
 
     async def first_round(self) -> None:
         """Join, take what is ours, and wait until it is loaded."""
         await self._beat()
         await self._round()
-        for partition in self.owned:
-            loaded = asyncio.create_task(partition.loaded.wait())
-            task = self._tasks[partition.partition]
-            await asyncio.wait([loaded, task], return_when=asyncio.FIRST_COMPLETED)
-            loaded.cancel()
+        for owned in list(self._owned.values()):
+            await owned.loop.loaded.wait()
 
     async def keep(self) -> None:
         """Until cancelled."""
@@ -51,12 +65,12 @@ class Ownership:
         async def hinted(_: object) -> None:
             self._hint.set()
 
-        await self._ports.connection.nc.subscribe(names.HANDOVER, cb=hinted)
-        stop_watching = self._ports.connection.on_reconnect(self._reconnected)
+        await self._shared.connection.nc.subscribe(names.HANDOVER, cb=hinted)
+        stop_watching = self._shared.connection.on_reconnect(self._reconnected)
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._beats())
-                group.create_task(self._rounds())
+            async with supervised() as tasks:
+                tasks.keep(self._beats(), name="heartbeats of the scheduler")
+                await self._rounds()
         finally:
             stop_watching()
 
@@ -67,9 +81,10 @@ class Ownership:
             await self._beat()
         except LogError:
             _log.warning("the log is away; leases will run out by themselves")
-        for partition in self.owned:
-            partition.stop()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        leaving = list(self._owned.values())
+        for owned in leaving:
+            owned.loop.stop()
+        await asyncio.gather(*(owned.task for owned in leaving), return_exceptions=True)
         try:
             await self._membership.leave()
         except LogError:
@@ -86,8 +101,7 @@ class Ownership:
             await asyncio.sleep(BEAT)
 
     async def _beat(self) -> None:
-        statuses = [status for partition in self.owned if (status := partition.status) is not None]
-        await self._membership.beat(self._state, statuses)
+        await self._membership.beat(self._state, self.statuses)
 
     async def _rounds(self) -> None:
         while True:
@@ -103,53 +117,49 @@ class Ownership:
                 pass
 
     async def _round(self) -> None:
-        members = await self._membership.members() | {self._ports.instance}
-        mine = assigned(self._ports.instance, members, self._partitions)
-        for number, partition in self._owned.items():
+        members = await self._membership.members() | {self._shared.instance}
+        mine = assigned(self._shared.instance, members, self._shared.partitions)
+        for number, owned in self._owned.items():
             if number not in mine:
-                partition.stop()
-        await asyncio.gather(*(self._try(number) for number in mine - self._owned.keys()))
+                owned.loop.stop()
+        await asyncio.gather(*(self._try_to_own(number) for number in mine - self._owned.keys()))
 
-    async def _try(self, number: int) -> None:
+    # -- one partition ----------------------------------------------------------------------------------
+
+    async def _try_to_own(self, number: int) -> None:
         lease = Lease(
-            self._ports.connection,
-            self._ports.publisher,
+            self._shared.connection,
+            self._shared.publisher,
             names.RUNS,
             names.lease_subject(number),
-            holder=self._ports.instance,
+            holder=self._shared.instance,
             ttl=self._ttl,
         )
         if await lease.acquire() is None:
             return
-        partition = Partition(self._ports, number, lease)
-        self._owned[number] = partition
-        self._tasks[number] = asyncio.create_task(self._own(partition, lease))
+        loop = PartitionLoop(ports_for(self._shared, number, lease))
+        task = self._tasks.spawn(self._own(loop, lease), name=f"partition {number}")
+        self._owned[number] = _Owned(loop, lease, task)
 
-    async def _own(self, partition: Partition, lease: Lease) -> None:
+    async def _own(self, loop: PartitionLoop, lease: Lease) -> None:
         """Run a partition for as long as its lease is renewed; then give it back, or give it up."""
-        number = partition.partition
-        running = asyncio.create_task(partition.run())
-        renewing = asyncio.create_task(self._renew(lease))
+        number = loop.partition
         try:
-            await asyncio.wait([running, renewing], return_when=asyncio.FIRST_COMPLETED)
-            for task in (running, renewing):
-                if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                    raise error
+            async with supervised() as tasks:
+                tasks.keep(self._renew(lease), name=f"lease of partition {number}")
+                await loop.run()
         except (LeaseLost, Conflict, LogUnavailable, Diverged) as error:
-            self._ports.tally.gave_up(type(error).__name__)
+            self._shared.metrics.gave_up(type(error).__name__)
             _log.warning("gave up partition %d: %s", number, error)
         except Exception:
-            self._ports.tally.gave_up("Failed")
+            self._shared.metrics.gave_up("Failed")
             _log.exception("partition %d failed; it is rebuilt from the log", number)
         finally:
-            running.cancel()
-            renewing.cancel()
-            await asyncio.gather(running, renewing, return_exceptions=True)
             self._owned.pop(number, None)
-            self._tasks.pop(number, None)
+            loop.loaded.set()  # or it never will be, and nobody need wait for it
         try:
             await lease.release()
-            await self._ports.connection.nc.publish(names.HANDOVER, b"")
+            await self._shared.connection.nc.publish(names.HANDOVER, b"")
         except Exception as error:
             _log.info("the lease of partition %d runs out by itself: %s", number, error)
 
@@ -159,6 +169,6 @@ class Ownership:
             await lease.keep()
 
     def _reconnected(self) -> None:
-        for partition in self.owned:
-            partition.recover()
+        for owned in self._owned.values():
+            owned.loop.recover()
         self._hint.set()

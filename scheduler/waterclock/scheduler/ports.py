@@ -1,30 +1,181 @@
-"""What a partition's shell needs from the outside, opened once by the service."""
+"""What the takeover and the pass need of the outside, named by need and owned by them.
 
-from msgspec import Struct, field
+`jetstream/` implements these against the broker, `tests/simulation` against lists: so the simulation runs the real
+takeover and the real pass, and dies at any of these calls. A call that is not here cannot be made by them.
+"""
 
-from waterclock.core.jetstream.bucket import Bucket
-from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.definitions import Definitions
-from waterclock.core.jetstream.publisher import Publisher
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from msgspec import Struct
+
+from waterclock.core.domain.partition.decisions import LinesNeeded
+from waterclock.core.domain.partition.dependency_state import Notice
+from waterclock.core.domain.partition.state import PartitionState
+from waterclock.core.domain.partition.timing_index import IndexEntry
 from waterclock.core.runtime.clock import Clock
-from waterclock.core.store.store import Store
+from waterclock.proto.events import Cursor, Instant, RunEvent
 from waterclock.proto.spec import JobSpec
-from waterclock.scheduler.metrics import Tally
+from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest, WorkItem
+from waterclock.scheduler.metrics import SchedulerMetrics
+
+
+class LeaseLost(Exception):
+    """Somebody else owns the partition now, or may."""
+
+
+class UnreadableLines(Exception):
+    """The file is not there, or is not one of lines of text."""
+
+
+# -- the log --------------------------------------------------------------------------------------------
+
+
+class Entry(Protocol):
+    """A message of a stream. It is decoded where it is read: our own frames need not be."""
+
+    @property
+    def sequence(self) -> int: ...
+
+    @property
+    def data(self) -> bytes: ...
+
+
+class Feed(Protocol):
+    async def next(self) -> Sequence[Entry]:
+        """Whatever has arrived, at least one message."""
+
+
+class Log(Protocol):
+    """What a stream has for this partition."""
+
+    async def check_reaches(self, sequence: int) -> None:
+        """Raise WrongLog if the stream ends before a sequence that was read from it."""
+
+    async def end(self) -> int:
+        """The sequence of the last entry; 0 if there is none."""
+
+    def read(self, after: int, through: int) -> AsyncIterator[Sequence[Entry]]:
+        """The entries in (after, through], in batches."""
+
+    def follow(self, after: int) -> AbstractAsyncContextManager[Feed]:
+        """All that comes after a sequence, as it comes."""
+
+
+class FencedLog(Protocol):
+    """Where decisions are written. The broker refuses them unless the writer's lease is the current one."""
+
+    @property
+    def writer(self) -> str:
+        """Names this ownership in the frames it writes."""
+
+    @property
+    def last(self) -> int:
+        """The sequence of the last frame that was appended here; 0 if there was none."""
+
+    async def keep_lease(self) -> None:
+        """Renew the lease if it is time. Raises LeaseLost."""
+
+    async def append(self, events: Sequence[RunEvent], cursor: Cursor) -> None:
+        """Raises LeaseLost. Events and cursor are one write: all of it is in the log, or nothing."""
+
+    async def send(self, notices: Sequence[Notice]) -> None:
+        """Write notices to the logs of the partitions they are for. Not fenced: they may arrive twice."""
+
+
+# -- what is stored beside the log ----------------------------------------------------------------------
+
+
+class TimingIndex(Protocol):
+    async def hot(self) -> Sequence[IndexEntry]: ...
+
+    async def minutes(self, first: int, last: int) -> Sequence[IndexEntry]:
+        """The entries of a stretch of minutes, both ends included."""
+
+    async def write(self, changes: dict[str, bytes | None]) -> None:
+        """None deletes."""
+
+    async def remove(self, job_id: str, version: int) -> None:
+        """A job's entries of versions up to this one, wherever they are."""
+
+    async def purge_before(self, instant: Instant) -> None:
+        """Drop the minutes that ended before an instant up to which everything is decided."""
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    state: PartitionState
+    consumed: int
+    """Every foreign frame up to this sequence of `RUNS` is in the state."""
+    own_through: int
+    """So is every frame of `writer` up to this one, which may be later."""
+    writer: str
+
+
+class Snapshots(Protocol):
+    def is_due(self, changes: int) -> bool:
+        """Whether it is time for one: so much has changed since the last."""
+
+    async def write(self, snapshot: Snapshot) -> None: ...
+
+    async def read(self) -> Snapshot | None:
+        """The last whole one that this version can read."""
+
+
+class Definitions(Protocol):
+    async def spec_at(self, job_id: str, version: int) -> JobSpec | None:
+        """A definition as it was at a version; None when the log no longer holds it."""
+
+    async def pause(self, job_id: str, note: str) -> None:
+        """Pause a schedule after failures in a row, as a user would. Harmless when repeated."""
+
+
+class ArtifactLines(Protocol):
+    async def read(self, run_id: str, needed: LinesNeeded) -> tuple[list[str], int]:
+        """The lines, and how many the file has (0 if that is known already). Raises UnreadableLines, StoreError."""
+
+
+# -- executors ------------------------------------------------------------------------------------------
+
+
+class WorkQueue(Protocol):
+    async def publish(self, items: Sequence[WorkItem]) -> None:
+        """What the queue still holds it refuses. Not atomic: a part of them may get there."""
+
+    async def withdraw(self, run_id: str) -> None:
+        """Remove the work of a run that nobody has taken yet."""
+
+
+class Claim(Struct, frozen=True):
+    """An executor holds a work item that was delivered before, and asks whether it may run."""
+
+    request: ClaimRequest
+    answer: Callable[[ClaimReply], Awaitable[None]]
+
+
+class Executors(Protocol):
+    async def has_run(self, executor_id: str, run_id: str) -> bool:
+        """Whether an executor lives and says that it runs this."""
+
+    async def stop(self, executor_id: str | None, request: StopRequest) -> None:
+        """None: whoever has it or gets it."""
+
+    def claims(self, receive: Callable[[Claim], None]) -> AbstractAsyncContextManager[None]:
+        """Hand over what executors ask of this partition."""
 
 
 class Ports(Struct, frozen=True, kw_only=True):
-    connection: Connection
-    publisher: Publisher
-    definitions: Definitions
-    timing: Bucket
-    control: Bucket
-    artifacts: Store
-    clock: Clock
-    instance: str
-    tally: Tally = field(default_factory=Tally)
-    partitions: int
+    """All of them, for one partition under one lease."""
 
-    async def spec_at(self, job_id: str, version: int) -> JobSpec | None:
-        """A definition as it was at a version; None when the log no longer holds it."""
-        found = await self.definitions.at(job_id, version)
-        return None if found is None else found.job.spec
+    partition: int
+    runs: Log
+    jobs: Log
+    decisions: FencedLog
+    index: TimingIndex
+    snapshots: Snapshots
+    definitions: Definitions
+    lines: ArtifactLines
+    work: WorkQueue
+    executors: Executors
+    clock: Clock
+    metrics: SchedulerMetrics

@@ -10,7 +10,7 @@ from stored_log.stored_log import PARTITIONS, VERSIONS, StoredLog, load
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.proto.codec import decode_frame
-from waterclock.scheduler.snapshots import Manifest
+from waterclock.scheduler.jetstream.snapshot_bucket import Manifest
 
 
 def _snapshot(log: StoredLog, partition: int) -> tuple[Manifest, PartitionState]:

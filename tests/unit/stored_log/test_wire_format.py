@@ -20,7 +20,7 @@ from waterclock.projector.alerts.alert import State
 from waterclock.proto.events import Frame, JobEvent, JobFrame, RunEvent
 from waterclock.proto.heartbeats import ExecutorHeartbeat, ProjectorHeartbeat, SchedulerHeartbeat
 from waterclock.proto.work import ClaimRequest, StopRequest, WorkItem
-from waterclock.scheduler.snapshots import Manifest
+from waterclock.scheduler.jetstream.snapshot_bucket import Manifest
 
 FORMATS: list[tuple[str, Any]] = [
     (r"wc\.jobs\..*", JobFrame),

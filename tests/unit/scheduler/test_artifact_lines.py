@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from waterclock.core.domain.partition.decisions import LinesNeeded
 from waterclock.core.store.store import Missing, Stored
-from waterclock.scheduler.artifact_lines import LONGEST, Lines, Unreadable
+from waterclock.scheduler.artifact_lines import LONGEST, StoredLines
+from waterclock.scheduler.ports import UnreadableLines
 
 
 class Pieces:
@@ -39,7 +40,7 @@ class Pieces:
         yield
 
 
-def lacking(start: int, count: int, *, counted: bool = True, artifact: str = "there") -> LinesNeeded:
+def needed(start: int, count: int, *, counted: bool = True, artifact: str = "there") -> LinesNeeded:
     return LinesNeeded(artifact=artifact, start=start, count=count, counted=counted)
 
 
@@ -55,12 +56,12 @@ async def test_every_line_once_and_in_order(lines: list[str], size: int, count: 
     expected = data.decode().split("\n")
     if expected[-1] == "":
         expected.pop()
-    reader = Lines(Pieces(*(data[at : at + size] for at in range(0, len(data), size))))
+    reader = StoredLines(Pieces(*(data[at : at + size] for at in range(0, len(data), size))))
     found: list[str] = []
-    _, total = await reader.read("run", lacking(0, count, counted=False))
+    _, total = await reader.read("run", needed(0, count, counted=False))
     assert total == len(expected)
     while len(found) < len(expected):
-        more, _ = await reader.read("run", lacking(len(found), count))
+        more, _ = await reader.read("run", needed(len(found), count))
         assert more
         found += more
     assert found == expected
@@ -68,13 +69,13 @@ async def test_every_line_once_and_in_order(lines: list[str], size: int, count: 
 
 async def test_reading_on_opens_the_file_once_and_going_back_opens_it_again() -> None:
     store = Pieces(b"a\r\nb\nc\nd\n")
-    reader = Lines(store)
-    assert (await reader.read("run", lacking(0, 2)))[0] == ["a", "b"]
-    assert (await reader.read("run", lacking(2, 1)))[0] == ["c"]
+    reader = StoredLines(store)
+    assert (await reader.read("run", needed(0, 2)))[0] == ["a", "b"]
+    assert (await reader.read("run", needed(2, 1)))[0] == ["c"]
     assert store.opened == 1
-    assert (await reader.read("run", lacking(1, 2)))[0] == ["b", "c"]
+    assert (await reader.read("run", needed(1, 2)))[0] == ["b", "c"]
     assert store.opened == 2
-    assert (await reader.read("another", lacking(3, 5)))[0] == ["d"]
+    assert (await reader.read("another", needed(3, 5)))[0] == ["d"]
 
 
 @pytest.mark.parametrize(
@@ -86,5 +87,5 @@ async def test_reading_on_opens_the_file_once_and_going_back_opens_it_again() ->
     ],
 )
 async def test_what_cannot_be_read_is_said(pieces: tuple[bytes, ...], artifact: str, reason: str) -> None:
-    with pytest.raises(Unreadable, match=reason):
-        await Lines(Pieces(*pieces)).read("run", lacking(0, 5, artifact=artifact))
+    with pytest.raises(UnreadableLines, match=reason):
+        await StoredLines(Pieces(*pieces)).read("run", needed(0, 5, artifact=artifact))

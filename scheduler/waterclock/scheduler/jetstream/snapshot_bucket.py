@@ -4,36 +4,48 @@ A snapshot is derived: losing one costs time, nothing else. It is written in chu
 last, all in atomic batches; an older generation is dropped afterwards.
 """
 
+import time
+
 import msgspec
 from msgspec import Struct
 
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.jetstream.bucket import Bucket
+from waterclock.scheduler.ports import Snapshot
 
 _CHUNK = 256 * 1024
 _FORMAT = 1
+_EVERY_SECONDS = 30.0
+_EVERY_CHANGES = 20_000
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
+    """The stored form; see ports.Snapshot."""
+
     generation: int
     chunks: int
     consumed: int
-    """Every foreign frame up to this sequence of `RUNS` is in the state."""
     own_through: int
-    """So is every frame of `writer` up to this one, which may be later."""
     writer: str
     format: int = _FORMAT
 
 
-class Snapshots:
+class SnapshotBucket:
     def __init__(self, bucket: Bucket, partition: int) -> None:
         self._bucket = bucket
         self._prefix = f"snapshot.{partition}"
+        self._written_at = time.monotonic()
 
-    async def write(self, state: PartitionState, *, consumed: int, own_through: int, writer: str) -> None:
-        data = _encode(state)
+    def is_due(self, changes: int) -> bool:
+        return changes > 0 and (
+            changes >= _EVERY_CHANGES or time.monotonic() - self._written_at > _EVERY_SECONDS
+        )
+
+    async def write(self, snapshot: Snapshot) -> None:
+        self._written_at = time.monotonic()
+        data = _encode(snapshot.state)
         pieces = [data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK)]
-        generation = max(consumed, own_through)
+        generation = max(snapshot.consumed, snapshot.own_through)
         entries: dict[str, bytes | None] = {
             f"{self._prefix}.{generation}.{number}": piece for number, piece in enumerate(pieces)
         }
@@ -41,9 +53,9 @@ class Snapshots:
             Manifest(
                 generation=generation,
                 chunks=len(pieces),
-                consumed=consumed,
-                own_through=own_through,
-                writer=writer,
+                consumed=snapshot.consumed,
+                own_through=snapshot.own_through,
+                writer=snapshot.writer,
             )
         )
         previous = await self._manifest()
@@ -51,8 +63,7 @@ class Snapshots:
         if previous is not None and previous.generation != generation:
             await self._bucket.purge(f"{self._prefix}.{previous.generation}.*")
 
-    async def read(self) -> tuple[Manifest, PartitionState] | None:
-        """The last whole snapshot; None when there is none that this version can read."""
+    async def read(self) -> Snapshot | None:
         manifest = await self._manifest()
         if manifest is None or manifest.format != _FORMAT:
             return None
@@ -63,9 +74,15 @@ class Snapshots:
                 return None
             pieces.append(entry.value)
         try:
-            return manifest, _decode_state(b"".join(pieces))
+            state = _decode_state(b"".join(pieces))
         except msgspec.DecodeError:
             return None
+        return Snapshot(
+            state=state,
+            consumed=manifest.consumed,
+            own_through=manifest.own_through,
+            writer=manifest.writer,
+        )
 
     async def _manifest(self) -> Manifest | None:
         entry = await self._bucket.get(f"{self._prefix}.manifest")

@@ -10,7 +10,7 @@ _SCAN_BY_HOUR = 120
 """From this many minutes on, a stretch is read hour by hour."""
 
 
-class TimingIndex:
+class TimingBucket:
     """One partition's part of the index."""
 
     def __init__(self, bucket: Bucket, partition: int) -> None:
@@ -23,7 +23,6 @@ class TimingIndex:
         return await self._read(names.timing_all_hot(self._partition))
 
     async def minutes(self, first: int, last: int) -> list[IndexEntry]:
-        """The entries of a stretch of minutes, both ends included."""
         entries: list[IndexEntry] = []
         if last - first >= _SCAN_BY_HOUR:
             for hour in range(first // 60, last // 60 + 1):
@@ -35,18 +34,16 @@ class TimingIndex:
 
     async def write(self, changes: dict[str, bytes | None]) -> None:
         for key in changes:
-            self._note(key)
+            self._note_minute(key)
         await self._bucket.put_many(changes)
 
-    async def forget(self, job_id: str, version: int) -> None:
-        """Remove a job's entries of versions up to this one, wherever they are."""
+    async def remove(self, job_id: str, version: int) -> None:
         keys = await self._bucket.keys(names.timing_of_job(self._partition, job_id))
         void: dict[str, bytes | None] = {key: None for key in keys if int(key.rpartition(".")[2]) <= version}
         if void:
             await self._bucket.put_many(void)
 
     async def purge_before(self, instant: Instant) -> None:
-        """Drop the minutes that ended before an instant up to which everything is decided."""
         passed = [minute for minute in self._occupied if (minute + 1) * MINUTE <= instant]
         for minute in passed:
             await self._bucket.purge(names.timing_minute(self._partition, minute))
@@ -55,10 +52,10 @@ class TimingIndex:
     async def _read(self, pattern: str) -> list[IndexEntry]:
         found = await self._bucket.scan(pattern)
         for entry in found:
-            self._note(entry.key)
+            self._note_minute(entry.key)
         return [decode_entry(entry.value) for entry in found]
 
-    def _note(self, key: str) -> None:
+    def _note_minute(self, key: str) -> None:
         _, group, rest = key.split(".", 2)
         if group != "hot":
             self._occupied.add(int(group) * 60 + int(rest.partition(".")[0]))

@@ -1,0 +1,1 @@
+"""The ports of the scheduler, implemented against JetStream."""

@@ -1,0 +1,87 @@
+"""The ports of a partition, against JetStream: what the service opens once, and what is made of it for each lease."""
+
+import logging
+
+from msgspec import Struct, field
+
+from waterclock.core.domain.job.aggregate import PauseJob, Refused
+from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.definitions import Definitions
+from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.lease import Lease
+from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.runtime.clock import Clock, SystemClock
+from waterclock.core.store.store import Store
+from waterclock.proto import names
+from waterclock.proto.spec import JobSpec
+from waterclock.scheduler.artifact_lines import StoredLines
+from waterclock.scheduler.jetstream.executors import ExecutorLink
+from waterclock.scheduler.jetstream.logs import LeasedLog, StreamLog
+from waterclock.scheduler.jetstream.snapshot_bucket import SnapshotBucket
+from waterclock.scheduler.jetstream.timing_bucket import TimingBucket
+from waterclock.scheduler.jetstream.work_queue import WorkStream
+from waterclock.scheduler.metrics import SchedulerMetrics
+from waterclock.scheduler.ports import Ports
+
+_log = logging.getLogger(__name__)
+
+
+class Connections(Struct, frozen=True, kw_only=True):
+    """What all partitions of a scheduler share."""
+
+    connection: Connection
+    publisher: Publisher
+    definitions: Definitions
+    timing: Bucket
+    control: Bucket
+    artifacts: Store
+    instance: str
+    partitions: int
+    clock: Clock = field(default_factory=SystemClock)
+    metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
+
+
+def ports_for(shared: Connections, partition: int, lease: Lease) -> Ports:
+    """The ports of a partition whose lease is held."""
+    connection, publisher = shared.connection, shared.publisher
+    return Ports(
+        partition=partition,
+        runs=StreamLog(connection, names.RUNS, names.runs_subject(partition)),
+        jobs=StreamLog(connection, names.JOBS, names.jobs_of_partition(partition)),
+        decisions=LeasedLog(
+            publisher, partition, lease, instance=shared.instance, partitions=shared.partitions
+        ),
+        index=TimingBucket(shared.timing, partition),
+        snapshots=SnapshotBucket(shared.control, partition),
+        definitions=JobDefinitions(shared.definitions),
+        lines=StoredLines(shared.artifacts),
+        work=WorkStream(connection, publisher),
+        executors=ExecutorLink(connection, shared.control, partition),
+        clock=shared.clock,
+        metrics=shared.metrics,
+    )
+
+
+class JobDefinitions:
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+
+    async def spec_at(self, job_id: str, version: int) -> JobSpec | None:
+        found = await self._definitions.at(job_id, version)
+        return None if found is None else found.job.spec
+
+    async def pause(self, job_id: str, note: str) -> None:
+        """By compare-and-set. Somebody who edits at the same moment wins, and the next failure tries again."""
+        found = await self._definitions.read(job_id)
+        if found is None:
+            return
+        try:
+            changed = await self._definitions.change(
+                found, lambda _: PauseJob(actor="scheduler", note=note), only_version=found.version
+            )
+        except (Conflict, Refused) as error:
+            _log.info("not paused: %s", error, extra={"job_id": job_id})
+        else:
+            if changed.version != found.version:
+                _log.warning("paused a schedule", extra={"job_id": job_id, "note": note})

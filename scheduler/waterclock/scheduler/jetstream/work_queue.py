@@ -1,0 +1,35 @@
+"""The work queue: a message a work item, on the subject of its queue, tier and band."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.publisher import Message, Publisher
+from waterclock.proto import names
+from waterclock.proto.codec import encode
+from waterclock.proto.spec import Handler
+from waterclock.proto.work import WorkItem
+
+
+class WorkStream:
+    def __init__(self, connection: Connection, publisher: Publisher) -> None:
+        self._connection = connection
+        self._publisher = publisher
+
+    async def publish(self, items: Sequence[WorkItem]) -> None:
+        await self._publisher.publish_work([work_message(item) for item in items])
+
+    async def withdraw(self, run_id: str) -> None:
+        await self._connection.api(f"STREAM.PURGE.{names.WORK}", {"filter": f"wc.work.*.*.*.{run_id}.>"})
+
+
+def work_message(item: WorkItem) -> Message:
+    spec = item.spec
+    handler = spec.task.handler if isinstance(spec.task, Handler) else None
+    prefix = _subject_prefix(spec.queue, handler, spec.tier, spec.priority)
+    return Message(subject=names.work_in(prefix, item.run_id, item.queued), data=encode(item))
+
+
+@lru_cache(maxsize=1024)
+def _subject_prefix(queue: str, handler: str | None, tier: str, priority: int) -> str:
+    return names.work_line(names.route_of(queue, handler), tier, names.band_of(priority))

@@ -1,0 +1,157 @@
+"""One pass over a partition: read what has arrived, decide what is due, carry it out.
+
+A pass waits for its frame to be acknowledged before anything follows from it, and the next pass waits for that.
+"""
+
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from waterclock.core.domain.instants import MINUTE
+from waterclock.core.domain.partition.owner import Owner
+from waterclock.core.domain.partition.timing_index import HORIZON
+from waterclock.proto.codec import decode_frame, decode_job_frame, encode
+from waterclock.proto.events import Instant
+from waterclock.proto.work import ClaimReply
+from waterclock.scheduler.carry_out import carry_out
+from waterclock.scheduler.ports import Claim, Entry, Ports, Snapshot
+from waterclock.scheduler.takeover import TakenOver
+from waterclock.scheduler.work_items import WorkRecovery
+
+_PASS_DEFINITIONS = 500
+"""A pass reads about this many definitions, so that a flood of them does not hold up what is due."""
+
+
+class Inbox:
+    """What has arrived and is not read yet. Readers put it there, a pass takes it out."""
+
+    def __init__(self, arrived: Callable[[], None] = lambda: None) -> None:
+        self.runs: list[Entry] = []
+        self.jobs: list[Entry] = []
+        self.claims: list[Claim] = []
+        self.arrived = arrived
+        """Called by whoever puts something in."""
+
+    def receive_claim(self, claim: Claim) -> None:
+        self.claims.append(claim)
+        self.arrived()
+
+
+class PassResult(Struct, frozen=True, kw_only=True):
+    began: float
+    """On the monotonic clock."""
+    decided: int
+    """How many events."""
+    more: bool
+    """There is something left to do at once."""
+
+
+class OwnedPartition:
+    """A partition after its takeover. One task calls this."""
+
+    def __init__(self, ports: Ports, taken: TakenOver, inbox: Inbox) -> None:
+        self.owner: Owner = taken.owner
+        self.consumed = taken.consumed
+        """All frames of others up to this sequence of `RUNS` are in the state."""
+        self._suspects = taken.suspects
+        self._ports = ports
+        self._inbox = inbox
+        self._recovery = WorkRecovery(ports)
+        self._own_frame = encode({"writer": ports.decisions.writer})[:-1] + b","
+        """How a frame of ours begins: it need not be decoded when it comes back."""
+        self._changes = 1
+        """Events decided and definitions read since the last snapshot; the takeover's own reading counts as one."""
+
+    async def begin(self) -> None:
+        """Before the first pass: publish what the last owner may not have come to."""
+        await self._recovery.publish_again(self.owner, self._suspects)
+        self.recover()
+
+    def recover(self) -> None:
+        """The server may have lost work messages: compare the queue with what should be in it."""
+        self._recovery.begin(self.owner)
+
+    async def one_pass(self) -> PassResult:
+        ports, owner = self._ports, self.owner
+        await ports.decisions.keep_lease()
+        began = time.monotonic()
+        now = ports.clock.now_us()
+        await self._load_index(now)
+        self.read_runs()
+        if ports.snapshots.is_due(self._changes):
+            await self.write_snapshot()
+        owner.follow_up(now)
+        more = self._read_jobs(now)
+        answers = await self._decide_claims(now)
+        owner.tick(now)
+        decided = owner.take_pass()
+        self._changes += await carry_out(ports, owner, decided)
+        for claim, reply in answers:
+            await claim.answer(reply)
+        ports.metrics.passed(time.monotonic() - began)
+        if self._recovery:
+            await self._recovery.publish_chunk(owner)
+            more = True
+        return PassResult(began=began, decided=len(decided.events), more=more)
+
+    def read_runs(self) -> None:
+        """Raises Diverged."""
+        runs, self._inbox.runs[:] = self._inbox.runs[:], []
+        for entry in runs:
+            if entry.data.startswith(self._own_frame):
+                self.owner.observe_own_frame(entry.sequence)
+            else:
+                self.owner.observe_frame(decode_frame(entry.data), entry.sequence)
+            self.consumed = entry.sequence
+
+    async def write_snapshot(self) -> None:
+        """Not while own frames are on their way back: an outcome may stand before them that contradicts them."""
+        if not self.owner.is_caught_up:
+            return
+        self._changes = 0
+        await self._ports.snapshots.write(
+            Snapshot(
+                state=self.owner.state,
+                consumed=self.consumed,
+                own_through=self._ports.decisions.last,
+                writer=self._ports.decisions.writer,
+            )
+        )
+
+    async def _load_index(self, now: Instant) -> None:
+        """Nothing is decided for a time whose part of the index is not in memory, however far the clock jumped."""
+        owner, index = self.owner, self._ports.index
+        if owner.schedules.loaded_until - now > HORIZON:
+            return
+        first, last = owner.schedules.loaded_until // MINUTE, (now + HORIZON) // MINUTE
+        owner.load(await index.minutes(first, last), (last + 1) * MINUTE, now)
+        await index.purge_before(owner.state.cursor.time - MINUTE)
+
+    def _read_jobs(self, now: Instant) -> bool:
+        """Whether some are left for the next pass."""
+        jobs = self._inbox.jobs
+        taken = events = 0
+        while taken < len(jobs) and events < _PASS_DEFINITIONS:
+            entry = jobs[taken]
+            changes = decode_job_frame(entry.data).events
+            for event in changes:
+                self.owner.observe_job(event, entry.sequence, now)
+            taken, events = taken + 1, events + len(changes)
+        self._changes += events
+        del jobs[:taken]
+        return bool(jobs)
+
+    async def _decide_claims(self, now: Instant) -> list[tuple[Claim, ClaimReply]]:
+        """Answers that may leave once the pass they belong to is in the log."""
+        claims, self._inbox.claims = self._inbox.claims, []
+        answers = []
+        for claim in claims:
+            run = self.owner.state.runs.get(claim.request.run_id)
+            alive = (
+                run is not None
+                and run.executor_id is not None
+                and await self._ports.executors.has_run(run.executor_id, run.run_id)
+            )
+            answers.append((claim, self.owner.claim(claim.request, alive, now)))
+        return answers

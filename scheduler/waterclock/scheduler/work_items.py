@@ -1,0 +1,100 @@
+"""Work items, made of what was decided; and made again where the queue may have lost them.
+
+A work item has no message id: its subject is its identity, and the queue holds one message a subject. Once that is
+acked, what is published again is marked `recovered`, and an executor asks before it runs it.
+"""
+
+from collections.abc import Sequence
+
+from waterclock.core.domain.partition.owner import Owner
+from waterclock.core.domain.partition.state import Run
+from waterclock.core.domain.workflow.expression import Unusable
+from waterclock.proto import names
+from waterclock.proto.events import RunQueued
+from waterclock.proto.spec import JobSpec
+from waterclock.proto.work import WorkItem
+from waterclock.scheduler.ports import Ports
+
+_CHUNK = 500
+
+
+def work_item(event: RunQueued, spec: JobSpec) -> WorkItem:
+    """What an executor gets for a run that was just queued."""
+    return WorkItem(
+        run_id=event.run_id,
+        job_id=names.job_of(event.run_id),
+        version=event.version,
+        spec=spec,
+        scheduled=event.scheduled,
+        due=event.due,
+        queued=event.at,
+        attempt=event.attempt,
+        crash_count=event.crash_count,
+        first_attempt=event.first_attempt,
+        trigger=event.trigger,
+        parent=event.parent,
+        epoch=event.epoch,
+        index=names.member_index(event.run_id) if event.trigger == "fan_out" else None,
+    )
+
+
+def recovered_item(run: Run, spec: JobSpec) -> WorkItem:
+    """The same work once more, when it may have been lost. The queue refuses it if it still holds the first."""
+    return WorkItem(
+        run_id=run.run_id,
+        job_id=run.job_id,
+        version=run.version,
+        spec=spec,
+        scheduled=run.scheduled,
+        due=run.due,
+        queued=run.queued_at,
+        attempt=run.attempt,
+        crash_count=run.crash_count,
+        first_attempt=run.first_attempt,
+        trigger=run.trigger,
+        parent=run.parent,
+        epoch=run.epoch,
+        index=names.member_index(run.run_id) if run.trigger == "fan_out" else None,
+        recovered=True,
+    )
+
+
+class WorkRecovery:
+    """Publishes again what should be in the queue, a chunk after each pass."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._left: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._left)
+
+    def begin(self, owner: Owner) -> None:
+        """The server was away: compare the queue with all that should be in it."""
+        self._left = [run.run_id for run in owner.state.runs.values() if run.has_work]
+
+    async def publish_chunk(self, owner: Owner) -> None:
+        chunk, self._left = self._left[:_CHUNK], self._left[_CHUNK:]
+        runs = owner.state.runs
+        await self.publish_again(owner, [runs[run_id] for run_id in chunk if run_id in runs])
+
+    async def publish_again(self, owner: Owner, runs: Sequence[Run]) -> None:
+        items = []
+        for run in runs:
+            spec = await self._spec_of(owner, run)
+            if spec is not None and run.has_work:
+                items.append(recovered_item(run, spec))
+        if items:
+            await self._ports.work.publish(items)
+
+    async def _spec_of(self, owner: Owner, run: Run) -> JobSpec | None:
+        try:
+            if (spec := owner.spec_of(run)) is not None:
+                return spec
+            spec = await self._ports.definitions.spec_at(run.job_id, run.version)
+            if spec is None:
+                return None
+            owner.remember_definition(run.job_id, run.version, spec)
+            return owner.spec_of(run)
+        except Unusable:
+            return None
