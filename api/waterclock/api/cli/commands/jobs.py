@@ -1,4 +1,4 @@
-"""Commands that change things: update, pause, resume, cancel, cancel-run, run-now, retry, dead, redrive."""
+"""Commands about jobs: look at them, change them, run one now."""
 
 import secrets
 from collections.abc import Sequence
@@ -7,22 +7,69 @@ from typing import Annotated, Any
 import typer
 
 from waterclock.api import decoding
+from waterclock.api.cli import output
 from waterclock.api.cli.follow import follow_run
 from waterclock.api.cli.job_options import with_job_options
 from waterclock.api.cli.listing import Listing
-from waterclock.api.cli.options import Data, JobId, Json, Limit, Note, RunId, Version, Watch
-from waterclock.api.cli.output import ago, note, print_json, stamp, table
+from waterclock.api.cli.options import Data, JobId, Json, Limit, Note, Version, Watch
+from waterclock.api.cli.output import facts, print_json, stamp, table
 from waterclock.api.cli.session import (
     connected,
-    job_id_of,
-    run_id_of,
     with_artifact,
     with_dependencies,
     with_job,
-    with_run,
 )
 from waterclock.proto import commands, methods, queries
-from waterclock.proto.answers import DeadLetter, Job, Run
+from waterclock.proto.answers import Job
+
+
+def jobs(
+    status: Annotated[str | None, typer.Option(help="SCHEDULED, PAUSED, CANCELLED or COMPLETED.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="key=value or key; may be repeated.", metavar="K=V")
+    ] = None,
+    q: Annotated[
+        str | None, typer.Option("--search", "-q", help="Text in id, name, labels or command.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="With exactly this name.", metavar="NAME")] = None,
+    queue: Annotated[str | None, typer.Option(help="Of this queue.", metavar="Q")] = None,
+    since: Annotated[str | None, typer.Option(help="Made at or after this instant.", metavar="T")] = None,
+    until: Annotated[str | None, typer.Option(help="Made before this instant.", metavar="T")] = None,
+    sort: Annotated[
+        str, typer.Option(help="-created_at, created_at, name, -updated_at or next_run_at.", metavar="KEY")
+    ] = "-created_at",
+    limit: Limit = 50,
+    cursor: Annotated[str | None, typer.Option(help="Go on after a page.", metavar="CURSOR")] = None,
+    json: Json = False,
+    watch: Watch = False,
+    data: Data = None,
+) -> None:
+    """List jobs, newest first unless sorted otherwise.
+
+    waterclock jobs --label team=data --search backup --sort next_run_at --watch
+    """
+    fields = {
+        "status": status and status.upper(),
+        "label": label or [],
+        "q": q,
+        "name": name,
+        "queue": queue,
+        "created_after": since,
+        "created_before": until,
+        "sort": sort,
+        "limit": limit,
+        "cursor": cursor,
+    }
+    query = decoding.convert(fields, queries.JobsQuery, text=False)
+    with connected(data) as wire:
+        _JOBS.show(lambda: wire.call(methods.JOBS_LIST, query), json=json, watch=watch)
+
+
+def job(job_id: JobId, json: Json = False, data: Data = None) -> None:
+    """Show one job."""
+    with connected(data) as wire:
+        found = with_job(wire, job_id, lambda id: wire.call(methods.JOBS_GET, queries.JobRef(job_id=id)))
+    print_json(found) if json else print(facts(_job_facts(found)))
 
 
 @with_job_options
@@ -102,23 +149,6 @@ def cancel(
     _changed(cancelled, "cancelled", json)
 
 
-def cancel_run(
-    run_id: RunId,
-    note: Note = "",
-    now: Annotated[bool, typer.Option("--now", help="Kill at once, without a grace.")] = False,
-    json: Json = False,
-    data: Data = None,
-) -> None:
-    """Stop one run: queued, running or waiting for a retry."""
-    with connected(data) as wire:
-        run = with_run(
-            wire,
-            run_id,
-            lambda id: wire.call(methods.RUNS_CANCEL, commands.CancelRun(run_id=id, note=note, now=now)),
-        )
-    _asked(run, "asked to stop", json)
-
-
 def run_now(
     job_id: JobId,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the run; exit with its result.")] = False,
@@ -148,79 +178,6 @@ def skip_next(job_id: JobId, note: Note = "", json: Json = False, data: Data = N
     print_json(fire) if json else print(f"{fire.time} will be left out")
 
 
-def retry(
-    run_id: RunId,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the run; exit with its result.")] = False,
-    json: Json = False,
-    data: Data = None,
-) -> int:
-    """Try a run that ended badly again: same run, next attempt."""
-    with connected(data) as wire:
-        run = with_run(wire, run_id, lambda id: wire.call(methods.RUNS_RETRY, commands.RetryRun(run_id=id)))
-        if wait:
-            return follow_run(wire, run.run_id, json=json)
-    _asked(run, "will be tried again", json)
-    return 0
-
-
-def dead(
-    job_id: Annotated[str | None, typer.Option("--job", help="Only this job's.", metavar="JOB")] = None,
-    q: Annotated[str | None, typer.Option("--search", "-q", help="Text in the reason or error.")] = None,
-    limit: Limit = 50,
-    cursor: Annotated[str | None, typer.Option(help="Go on after a page.", metavar="CURSOR")] = None,
-    json: Json = False,
-    watch: Watch = False,
-    data: Data = None,
-) -> None:
-    """List runs out of attempts."""
-    with connected(data) as wire:
-        job_id = job_id and job_id_of(wire, job_id)
-        query = queries.DeadLettersQuery(job_id=job_id, q=q, limit=limit, cursor=cursor)
-        _DEAD.show(lambda: wire.call(methods.DEAD_LETTERS_LIST, query), json=json, watch=watch)
-
-
-def _dead_table(letters: Sequence[DeadLetter]) -> str:
-    rows = [
-        (letter.run_id, letter.status, ago(letter.dead_time), str(letter.attempt_number), letter.reason or "")
-        for letter in letters
-    ]
-    return table(("RUN", "STATUS", "GIVEN UP", "ATTEMPTS", "REASON"), rows) if rows else "no dead letters"
-
-
-_DEAD = Listing[DeadLetter](key=lambda letter: letter.run_id, text=_dead_table)
-
-
-def redrive(
-    run_ids: Annotated[list[str] | None, typer.Argument(metavar="[RUN]…", help="Dead letters.")] = None,
-    job_id: Annotated[str | None, typer.Option("--job", help="All of this job's.", metavar="JOB")] = None,
-    q: Annotated[
-        str | None, typer.Option("--search", "-q", help="All with this text in reason or error.")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All there are.")] = False,
-    json: Json = False,
-    data: Data = None,
-) -> int:
-    """Try dead letters again: some by id, all of a job, all that match, or all."""
-    done: list[str] = []
-    with connected(data) as wire:
-        chosen = tuple(run_id_of(wire, run_id) for run_id in run_ids or ())
-        job_id = job_id and job_id_of(wire, job_id)
-        while True:
-            request = commands.Redrive(run_ids=chosen, job_id=job_id, q=q, all=every)
-            redriven = wire.call(methods.DEAD_LETTERS_REDRIVE, request)
-            done += redriven.run_ids
-            if not redriven.more or not redriven.run_ids:
-                break
-            note(f"{len(done)} so far")
-    if json:
-        print_json({"run_ids": done, "refused": redriven.refused})
-    else:
-        print(f"{len(done)} will be tried again")
-    for refusal in redriven.refused:
-        note(f"{refusal.id}: {refusal.reason}")
-    return 1 if redriven.refused else 0
-
-
 def _changed(job: Job, what: str, json: bool) -> None:
     if json:
         print_json(job)
@@ -229,5 +186,40 @@ def _changed(job: Job, what: str, json: bool) -> None:
     print(f"{job.job_id} {what} (version {job.version}){coming}")
 
 
-def _asked(run: Run, what: str, json: bool) -> None:
-    print_json(run) if json else print(f"{run.run_id} {what}; it is {run.status}")
+def _job_row(job: Job) -> tuple[str, ...]:
+    last = f"{job.last_run.status} {output.ago(job.last_run.modified_time)}" if job.last_run else ""
+    return (job.job_id, job.name, job.status, output.schedule(job), output.ago(job.next_run_at), last)
+
+
+def _job_table(jobs: Sequence[Job]) -> str:
+    heads = ("ID", "NAME", "STATUS", "SCHEDULE", "NEXT", "LAST RUN")
+    return table(heads, [_job_row(job) for job in jobs]) if jobs else "no jobs"
+
+
+_JOBS = Listing[Job](key=lambda job: job.job_id, text=_job_table)
+
+
+def _job_facts(job: Job) -> list[tuple[str, str]]:
+    return [
+        ("id", job.job_id),
+        ("name", job.name),
+        ("status", job.status),
+        ("note", job.note),
+        ("schedule", output.schedule(job)),
+        ("runs", output.task(job.task)),
+        (
+            "next run",
+            f"{output.stamp(job.next_run_at)} ({output.ago(job.next_run_at)})" if job.next_run_at else "",
+        ),
+        ("last run", f"{job.last_run.run_id} {job.last_run.status}" if job.last_run else ""),
+        ("labels", " ".join(f"{key}={value}" for key, value in job.labels.items())),
+        ("queue", f"{job.queue}, {job.tier}, priority {job.priority}"),
+        ("retries", str(job.max_retries)),
+        ("timeout", output.duration(job.timeout_seconds)),
+        ("overlap", job.overlap),
+        ("catch-up", f"{job.catch_up.policy} within {output.duration(job.catch_up.window_seconds)}"),
+        ("delivery", job.delivery),
+        ("version", str(job.version)),
+        ("created", output.stamp(job.created_at)),
+        ("changed", output.stamp(job.updated_at)),
+    ]
