@@ -53,92 +53,120 @@ HttpUrl = Annotated[str, Meta(pattern=r"^https?://\S+$", description="a URL like
 
 
 class Settings(Struct, frozen=True, kw_only=True):
+    """Sections and texts are what `docs/reference/settings.md` shows: a comment begins a section."""
+
+    # Where everything is
     data: Directory = Path(".waterclock")
+    """Where `waterclock up` keeps its servers' data, and where other commands find it."""
     host: Host = "127.0.0.1"
+    """The address that the REST interface and the metrics listen on."""
     port: Port = 8080
+    """The port of the REST interface; 0 is any free one."""
     nats_url: NatsUrl | None = None
-    """Given: an existing JetStream is used, none is embedded."""
+    """An existing JetStream to use; then none is embedded."""
     database_url: DatabaseUrl | None = None
-    """Given: an existing Postgres is used, none is embedded."""
+    """An existing Postgres to use; then none is embedded."""
     nats_credentials: File | None = None
     """A NATS credentials file (`.creds`), instead of a password in the URL."""
     nats_inbox: Annotated[str, Meta(pattern=r"^[\w-]{1,64}$", description="a name without dots")] = "_INBOX"
-    """What answers are sent under: one's own, where the server lets nobody else listen there."""
+    """The prefix of subjects that answers are sent to: one's own, where the server lets nobody else listen there."""
 
+    # TLS
     nats_tls: Tls = "auto"
-    """On: TLS, or no connection. Auto: if the URL begins with tls://, or one of the files below is given."""
+    """`on`: TLS or no connection. `auto`: if the URL begins with tls://, or one of the next files is given."""
     nats_ca: File | None = None
-    """Who signed the server's certificate; without it the system's authorities count."""
+    """Who signed the NATS server's certificate; without it the system's authorities count."""
     nats_cert: File | None = None
-    """Our own certificate, for a server that asks for one."""
+    """Our own certificate, for a NATS server that asks for one."""
     nats_key: File | None = None
+    """The key of `nats_cert`, if it is in a file of its own."""
     database_tls: Tls = "auto"
-    """On: as `sslmode=verify-full`. Auto: if one of the files below is given, else as the URL says."""
+    """`on`: as `sslmode=verify-full`. `auto`: if one of the next files is given, else as the URL says."""
     database_ca: File | None = None
+    """Who signed the certificate of Postgres; without it the system's authorities count."""
     database_cert: File | None = None
+    """Our own certificate, for a Postgres that asks for one."""
     database_key: File | None = None
+    """The key of `database_cert`."""
     http_cert: File | None = None
     """The certificate (with its chain) of the REST interface, which then speaks HTTPS only."""
     http_key: File | None = None
+    """The key of `http_cert`, if it is in a file of its own."""
     s3_ca: File | None = None
+    """Who signed the certificate of the S3 service, if not one of the usual authorities."""
 
+    # Access
     token: Token | None = None
+    """The administrator's token; `waterclock up` makes one if none is given."""
     auth: Annotated[Literal["on", "off"], Meta(description="on or off")] = "on"
-    """Off lets everybody in who can reach the port; only on loopback."""
+    """`off` lets everybody in who can reach the port; only on loopback."""
     nats_without_token: Annotated[
         Literal["operate", "submit", "read", "nothing"], Meta(description="operate, submit, read or nothing")
     ] = "operate"
     """What a request over NATS may do that brings no token: its sender has only shown a NATS password."""
     rate_limit: Annotated[float, Meta(gt=0, le=1e6, description="requests a second, above 0")] | None = None
-    """For tokens made without a rate of their own; the one that `up` writes has none."""
+    """Requests a second for tokens made without a rate of their own; the one that `up` writes has none."""
 
+    # Size of the installation
     partitions: Annotated[int, Meta(ge=1, le=4096, description="a number from 1 to 4096")] = 16
+    """How many parts the jobs are divided into. Fixed by the first start on a server."""
     replicas: Annotated[Literal[1, 3, 5], Meta(description="1, 3 or 5")] = 1
-    """Copies of each stream; more than one needs a cluster of that many servers."""
+    """Copies of each stream; more than one needs a cluster of that many NATS servers."""
     lease_seconds: Annotated[float, Meta(ge=1, le=60, description="seconds, from 1 to 60")] = 2.0
     """How long a dead scheduler keeps its partitions. JetStream knows no expiry under a second."""
-
     schedulers: Count = 1
+    """How many schedulers `waterclock up` runs."""
     executors: Count = 1
+    """How many executors `waterclock up` runs."""
     projectors: Count = 1
+    """How many projectors `waterclock up` runs."""
 
+    # Executor
     queue: QueueName = "default"
+    """The queue that an executor takes work from."""
     tier: Annotated[Literal["light", "medium", "heavy"], Meta(description="light, medium or heavy")] = "heavy"
     """The heaviest work an executor takes; it takes the lighter kinds too."""
     slots: Annotated[int, Meta(ge=1, le=100_000, description="a number from 1 to 100000")] = 64
+    """How many attempts an executor runs at once."""
     worker: tuple[WorkerName, ...] = ()
+    """Python handlers to run, as MODULE:NAME of a `Worker`; several are separated by commas."""
     ack_wait_seconds: Annotated[float, Meta(ge=1, le=300, description="seconds, from 1 to 300")] = 5.0
     """How long a silent executor keeps an attempt before it goes to another."""
     stop_grace_seconds: Seconds = 10.0
-    """How long a process that was told to stop has before it is killed."""
+    """How long a job's process that was told to stop has before it is killed."""
     output_limit: Bytes = 10 * 1024 * 1024
-    """How much output of an attempt is kept."""
+    """How many bytes of an attempt's output are kept."""
     http_private: bool = False
     """Whether HTTP jobs may call loopback, private and other addresses that are not on the public net."""
     http_loopback: bool | None = None
-    """Whether they may call loopback addresses; None: where `waterclock up` runs everything on one machine, whose
-    commands can do so anyway."""
+    """Whether HTTP jobs may call loopback addresses. Without a value only where `waterclock up` runs everything on one
+    machine, whose commands can do so anyway."""
     run_as: Annotated[str, Meta(min_length=1, description="the name of a user")] | None = None
     """The user that commands run as; only root can choose another than itself."""
     cache_bytes: Bytes = 1024 * 1024 * 1024
-    """How much an executor keeps of the artifacts it has fetched."""
+    """How many bytes an executor keeps of the artifacts it has fetched."""
+
+    # Storage
     store: StoreUrl | None = None
-    """Where artifacts and logs are kept: an S3 bucket, or None for the embedded store."""
+    """Where artifacts and logs are kept: an S3 bucket. Without a value they are kept in JetStream."""
     s3_endpoint: HttpUrl | None = None
-    """An S3 service other than Amazon's."""
-
-    payload_limit: Bytes = 1024 * 1024
-    grace_seconds: Seconds = 10.0
-    """How long a component may finish what it has in hand after it was told to stop."""
-
+    """The address of an S3 service other than Amazon's."""
     retention_days: Annotated[float, Meta(ge=1, le=36_500, description="days, from 1 to 36500")] = 90.0
     """How long runs stay in the read models; a job may ask for less."""
 
+    # Limits
+    payload_limit: Bytes = 1024 * 1024
+    """How many bytes the payload of a job may have."""
+    grace_seconds: Seconds = 10.0
+    """How long a component may finish what it has in hand after it was told to stop."""
+
+    # Alerts
     alert_webhook: HttpUrl | None = None
-    """Where alerts are sent; without it nobody is told."""
+    """Where alerts are sent; without it none are."""
     alert_format: Annotated[
         Literal["generic", "slack", "pagerduty"], Meta(description="generic, slack or pagerduty")
     ] = "generic"
+    """The form of the message that the receiver expects."""
     alert_secret: (
         Annotated[str, Meta(min_length=16, description="a secret of at least 16 characters")] | None
     ) = None
@@ -150,24 +178,31 @@ class Settings(Struct, frozen=True, kw_only=True):
     alert_routing_key: str = ""
     """PagerDuty's integration key."""
     alert_silence: str = ""
-    """Labels of jobs nobody wants to hear of: `env=dev,team=qa`."""
+    """Labels of jobs about which no alert is sent: `env=dev,team=qa`."""
     alert_lag_seconds: Seconds = 60.0
+    """How late runs may begin before an alert is sent."""
     alert_no_executor_seconds: Seconds = 60.0
+    """How long work may wait that no executor takes before an alert is sent."""
     alert_failure_rate: Annotated[float, Meta(ge=0, le=1, description="a share from 0 (off) to 1")] = 0.5
-    """Of at least 20 runs that ended in five minutes."""
+    """The share of failures at which an alert is sent, of at least 20 runs that ended in five minutes."""
     alert_repeat_seconds: Seconds = 3600.0
-    """How long the same thing is not told again."""
+    """How long the same alert is not sent again."""
     alert_give_up_seconds: Annotated[
         float, Meta(ge=1, le=2_592_000, description="seconds, from 1 to 2592000")
     ] = 86_400.0
-    """How long an alert that its receiver does not take is tried."""
+    """How long an alert that its receiver does not take is tried again."""
     alert_timeout_seconds: Annotated[float, Meta(ge=0.1, le=60, description="seconds, from 0.1 to 60")] = 10.0
+    """How long the receiver has to answer."""
 
+    # Logs and metrics
     metrics_port: Port | None = None
+    """Where a component serves Prometheus metrics; without it nowhere. The api serves them at `/metrics`."""
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="debug, info, warning or error")
     ] = "info"
+    """The least severe messages that are logged."""
     log_format: Annotated[Literal["auto", "human", "json"], Meta(description="auto, human or json")] = "auto"
+    """`auto`: lines for people on a terminal, JSON otherwise."""
 
 
 def environment_variable(setting: str) -> str:
