@@ -61,7 +61,9 @@ async def test_one_life_of_up(tmp_path: Path) -> None:
         for name, pid in running.pids().items():
             os.kill(pid, signal.SIGKILL)
             await until(partial(running.replaced, name, pid), what=f"a new {name}")
-        await until(lambda: _status(f"{connection_of(data)['http']}/readyz") == 200, within=20, what="readiness")
+        await until(
+            lambda: _status(f"{connection_of(data)['http']}/readyz") == 200, within=20, what="readiness"
+        )
         for pid in [running.process.pid, *running.pids().values()]:
             os.kill(pid, signal.SIGKILL)
 

@@ -270,9 +270,9 @@ def _convert(key: str, found: object, wanted: Any, where: str) -> object:
     try:
         converted = msgspec.convert(value, wanted, strict=False, dec_hook=_from_text)
     except (msgspec.ValidationError, ValueError):
-        raise SettingsError(key, _expectation(wanted), found, where) from None
+        raise SettingsError(key, expectation(wanted), found, where) from None
     if converted != converted:  # not a number: no bound catches it
-        raise SettingsError(key, _expectation(wanted), found, where)
+        raise SettingsError(key, expectation(wanted), found, where)
     return converted
 
 
@@ -284,11 +284,12 @@ def _from_text(wanted: type, value: object) -> object:
     raise ValueError(f"{value!r} is no {wanted.__name__}")
 
 
-def _expectation(wanted: Any) -> str:
+def expectation(wanted: Any) -> str:
+    """What a value of this type must be, in words."""
     for meta in getattr(wanted, "__metadata__", ()):
         if isinstance(meta, Meta) and meta.description:
             return meta.description
-    return next(filter(None, map(_expectation, get_args(wanted))), "")
+    return next(filter(None, map(expectation, get_args(wanted))), "")
 
 
 def _shown(key: str, found: object) -> str:
