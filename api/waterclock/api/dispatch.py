@@ -43,7 +43,7 @@ async def answers(app: Application, method: Method[Q, A], request: Q, caller: Ca
 
 @contextmanager
 def outages_as_refusals() -> Iterator[None]:
-    """What is away is a 503 that says when to try again."""
+    """Whatever cannot be reached is a 503 with a time after which to try again."""
     try:
         yield
     except LogUnavailable as error:

@@ -38,7 +38,7 @@ def read(body: bytes | Mapping[str, Any], kind: type[S]) -> S:
 
 
 def refused_definition(error: InvalidDefinition) -> Refused:
-    """What makes no valid definition, as the caller is told."""
+    """An invalid definition as the refusal that the caller gets."""
     return _KINDS[error.kind].because(str(error), error.errors)
 
 

@@ -8,6 +8,7 @@ from jsonschema_rs import ValidationError, validator_for
 
 from waterclock.api.http.openapi import EXAMPLES
 from waterclock.api.nats import asyncapi
+from waterclock.proto import names
 from waterclock.proto.methods import METHODS
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -31,3 +32,11 @@ def test_every_method_is_in_the_asyncapi_document() -> None:
     document = asyncapi.asyncapi()
     assert document["channels"]["jobs_create"]["address"] == "waterclock.v1.jobs.create"
     assert len(document["operations"]) == len(METHODS)
+
+
+def test_the_subjects_of_the_streams_are_those_in_use() -> None:
+    addresses = {name: address for name, (address, _) in asyncapi.STREAMS.items()}
+    assert addresses["jobs"].format(partition=3, job_id="x") == names.job_subject(3, "x")
+    assert addresses["runs"].format(partition=3) == names.runs_subject(3)
+    fields = {"route": "default", "tier": "light", "band": 2, "run_id": "x@now", "queued": 7}
+    assert addresses["work"].format_map(fields) == names.work_subject("default", "light", 2, "x@now", 7)

@@ -65,9 +65,9 @@ async def check(app: Application, job_id: str | None, spec: JobSpec, beside: Set
 
 
 async def register(app: Application, job_id: str, version: int, spec: JobSpec) -> None:
-    """Tell the jobs that somebody waits for them before the answer leaves, so that what they complete after it counts.
+    """Announce the job to those it waits for before it is answered, so that what they complete from then on counts.
 
-    The job's own partition tells them as well: this only saves the time until it does.
+    The job's own partition does this as well: here it only saves the time until then.
     """
     for dependency in spec.dependencies:
         event = DependentChanged(run_id=dependency, at=now_us(), dependent=job_id, version=version)

@@ -68,7 +68,7 @@ def edit(spec: JobSpec, patch: JobPatch, now: int, settings: Settings) -> JobSpe
 
 
 def _changes(patch: JobPatch) -> JobRequest:
-    """An edit without what says of which job and version. Its dependencies are as the user knows them."""
+    """The fields of an edit, without the job's id and version. Its dependencies are as the user knows them."""
     fields = {name: getattr(patch, name) for name in JobRequest.__struct_fields__ if name != "job_id"}
     return JobRequest(**fields)
 
@@ -111,7 +111,7 @@ class BatchDefinitions:
         return spec, chosen_id(line)
 
     def _like_one_before(self, line: bytes) -> tuple[JobSpec, str | None] | None:
-        """None where only the full reader can tell: a line that is wrong, large or deep, or named after its id."""
+        """None where only the full parser will do: a line that is wrong, large or deep, or named after its id."""
         if (
             len(line) > self._settings.payload_limit
             or b"\\u0000" in line

@@ -143,7 +143,7 @@ async def rerun_workflow_runs(
 
 
 async def _epoch(app: Application, run_id: str, after: int, caller: Caller) -> int | None:
-    """Which epoch of its workflow a run became: once the owner has said so, or as it was said the first time."""
+    """Which epoch of its workflow a run became: from the owner's event, or from the read models if it is a repeat."""
     feed = RunFeed()
     with suppress(TimeoutError, ReadModelsAway):
         async with asyncio.timeout(_EPOCH_PATIENCE), follow_events(app, run_id, after, feed):

@@ -36,7 +36,7 @@ async def audit(app: Application, request: AuditQuery, caller: Caller) -> AsyncI
     now = now_us()
     asked = 0 if request.start is None else instant_of(request.start)
     end = now if request.end is None else min(now, instant_of(request.end))
-    start, note = await _reach(app, asked, now)
+    start, note = await _log_reaches_from(app, asked, now)
     owners = await _decided_by_owners(app)
     report, count = AuditReport(), app.settings.partitions
     for partition in range(count):
@@ -96,8 +96,8 @@ class _Partition:
                 self.auditor.run_event(event)
 
 
-async def _reach(app: Application, asked: Instant, now: Instant) -> tuple[Instant, str]:
-    """From when on the log can tell: what is older than its retention is gone."""
+async def _log_reaches_from(app: Application, asked: Instant, now: Instant) -> tuple[Instant, str]:
+    """From when on the log reaches, and a note if that is later than asked for: older events have left it."""
     info = await app.connection.api(f"STREAM.INFO.{names.RUNS}")
     kept = info["config"].get("max_age", 0) // 1000
     created = instant_of(datetime.fromisoformat(info["created"]))
@@ -108,7 +108,7 @@ async def _reach(app: Application, asked: Instant, now: Instant) -> tuple[Instan
 
 
 async def _decided_by_owners(app: Application) -> dict[int, Instant]:
-    """Up to when each partition is decided, by its owner's word: one with nothing to say writes no frame."""
+    """Up to when each partition is decided, from its owner's heartbeat: an owner without events writes no frame."""
     found = await fleet.partitions(app.control, app.settings.partitions)
     return {status.partition: instant_of(status.cursor) for status in found if status.cursor is not None}
 

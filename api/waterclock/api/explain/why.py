@@ -9,7 +9,7 @@ from waterclock.api.auth.caller import Caller
 from waterclock.api.auth.namespaces import namespace_of
 from waterclock.api.errors import Invalid, NotFound
 from waterclock.api.queries import fleet, jobs, workflows
-from waterclock.api.queries.changes import changes_of_run
+from waterclock.api.queries.changes import change_of_run
 from waterclock.api.queries.history import job_events, job_records, run_records
 from waterclock.api.registry import handles
 from waterclock.core.domain.explain import explanation, why_moment
@@ -26,14 +26,14 @@ from waterclock.proto.queries import RunRef, WhyQuery
 _BEFORE = timedelta(minutes=10)
 """How far before a moment its history is read: enough for what led to it, as a rule."""
 _AFTER = 60 * SECOND
-"""How far a partition must be decided beyond a moment for the log to have said all about it."""
+"""How far a partition must be decided beyond a moment for the log to hold all about it."""
 
 
 @handles(methods.RUNS_EVENTS)
 async def events(app: Application, request: RunRef, caller: Caller) -> Page[Change]:
     return Page(
         items=[
-            msgspec.structs.replace(changes_of_run(record.event), position=f"0-{record.sequence}")
+            msgspec.structs.replace(change_of_run(record.event), position=f"0-{record.sequence}")
             for record in await _history(app, request.run_id, caller)
         ]
     )

@@ -1,5 +1,5 @@
-"""`/metrics`: what this process counts, what the fleet looks like, and, beside `waterclock up`, what the other
-components of the same household count: one address to scrape instead of five."""
+"""`/metrics`: what this process counts, the state of the fleet, and, under `waterclock up`, what the other components
+count: one address to scrape instead of five."""
 
 import asyncio
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _TIMEOUT = 1.0
 
 
 async def collect(app: Application) -> bytes:
-    others, gauges = await asyncio.gather(_neighbours(app.settings.data), _fleet(app))
+    others, gauges = await asyncio.gather(_other_components(app.settings.data), _fleet(app))
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Merged([*REGISTRY.collect(), *gauges], others))
     return generate_latest(registry)
@@ -48,7 +48,7 @@ class _Merged:
                 merged.samples.append(sample._replace(labels={**sample.labels, **labels}))
 
 
-async def _neighbours(data: Path) -> dict[tuple[str, str], list[Metric]]:
+async def _other_components(data: Path) -> dict[tuple[str, str], list[Metric]]:
     """The components that `waterclock up` has started, by what it wrote down about them."""
     try:
         urls = msgspec.json.decode((data / "metrics.json").read_bytes(), type=dict[str, list[str]])

@@ -1,6 +1,6 @@
 """Machine-readable documents made from the code: AsyncAPI and JSON Schemas. (OpenAPI is served, at `/openapi.json`.)
 
-`python -m waterclock.api.asyncapi` writes them to `docs/`; a test fails when they are stale.
+`python -m waterclock.api.nats.asyncapi` writes them to `docs/`; a test fails when they are stale.
 """
 
 import json
@@ -26,10 +26,10 @@ _SCHEMAS: dict[str, tuple[type[msgspec.Struct], str]] = {
     "run-events": (Frame, "A message of the stream RUNS"),
     "work": (WorkItem, "A message of the stream WORK"),
 }
-_STREAMS = {
+STREAMS = {
     "jobs": ("wc.jobs.{partition}.{job_id}", "job-events"),
     "runs": (names.runs_subject("{partition}"), "run-events"),
-    "work": ("wc.work.{route}.{tier}.{band}.{run_id}.{attempt}", "work"),
+    "work": ("wc.work.{route}.{tier}.{band}.{run_id}.{queued}", "work"),
 }
 
 
@@ -46,14 +46,14 @@ def build() -> dict[str, str]:
 
 
 def asyncapi() -> Json:
-    """The NATS face: the streams' subjects, and a request and an answer for every method."""
+    """What is spoken over NATS: the subjects of the streams, and a request and an answer for every method."""
     by_kind, components = schemas_of(kind for method in METHODS for kind in (method.request, method.answer))
     channels: Json = {
         name: {
             "address": address,
             "messages": {"frame": {"payload": {"$ref": f"schemas/{schema}.schema.json"}}},
         }
-        for name, (address, schema) in _STREAMS.items()
+        for name, (address, schema) in STREAMS.items()
     }
     operations: Json = {}
     for method in METHODS:

@@ -32,7 +32,7 @@ _MAX_IN_FLIGHT = 256
 """Requests of one method that are answered at once; more wait in the subscription."""
 
 _MAX_STREAM_SECONDS = 3600.0
-"""NATS does not tell when a listener has left, so no stream lives longer than this many seconds."""
+"""NATS does not show that a client has left, so no stream lives longer than this."""
 
 _encode = msgspec.json.Encoder().encode
 

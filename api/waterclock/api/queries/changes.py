@@ -62,7 +62,7 @@ def changes_of_job_frame(data: bytes) -> Iterator[Change]:
 
 def changes_of_run_frame(data: bytes) -> Iterator[Change]:
     for event in decode_frame(data).events:
-        yield changes_of_run(event)
+        yield change_of_run(event)
 
 
 def change_of_ended(run: Run, position: str) -> Change:
@@ -103,7 +103,7 @@ def _job_change(event: JobEvent) -> Change:
     )
 
 
-def changes_of_run(event: RunEvent) -> Change:
+def change_of_run(event: RunEvent) -> Change:
     ended = isinstance(event, ScheduleEnded)
     report = event if isinstance(event, RunReported) else None
     return Change(

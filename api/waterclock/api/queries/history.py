@@ -1,4 +1,4 @@
-"""What the log says about a run or a job, in its order."""
+"""The events of a run or a job, read from the log in its order."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Numbered = tuple[int, RunEvent]
 
 _SKEW = timedelta(minutes=1)
 """How far the clocks of writers and of the log may be apart."""
-_AFTERMATH = 5000
+_AFTER_LAST_CHANGE = 5000
 """How many sequences after its last change a run is still looked for: a rejected outcome changes nothing."""
 _CURSOR = re.compile(rb'"cursor":\{"jobs":\d+,"time":(\d+)')
 """Read from the bytes: most frames are not about what was asked for, and need not be decoded."""
@@ -33,7 +33,7 @@ async def run_events(app: Application, run_id: str, after: int) -> list[Numbered
 
 
 async def run_records(app: Application, run_id: str) -> list[Recorded]:
-    """All events of one run. The read models know where they are; without them time tells, or all is read."""
+    """All events of one run. The read models know where they are; without them the time in its id, or all is read."""
     first, last = await _extent(app, run_id)
     return await _records(app, run_id, lambda event: event.run_id == run_id, first - 1, last)
 
@@ -41,8 +41,8 @@ async def run_records(app: Application, run_id: str) -> list[Recorded]:
 async def job_records(
     app: Application, job_id: str, since: datetime, enough: Callable[[Instant, list[Recorded]], bool]
 ) -> list[Recorded]:
-    """The events of a job's runs since a moment, and what is said of its schedule, until that is `enough`: asked with
-    how far the partition was decided, and what was found."""
+    """The events of a job's runs and of its schedule since a moment, until they are `enough`: that is asked with how
+    far the partition was decided, and with what was found."""
     subject = names.runs_subject(app.partition_of(job_id))
     after = await sequence_before(app.connection, names.RUNS, subject, since - _SKEW)
     return await _records(
@@ -70,11 +70,11 @@ async def job_events(app: Application, job_id: str) -> list[tuple[int, JobEvent]
 
 
 async def _extent(app: Application, run_id: str) -> tuple[int, int | None]:
-    """The first and the last sequence that can speak of a run; None: whatever there is."""
+    """The first and the last sequence that can hold an event of a run; None: up to the end."""
     try:
         if (known := await rows.extent(app.pool, run_id)) is not None:
             first, last, more = known
-            return first, None if more else last + _AFTERMATH
+            return first, None if more else last + _AFTER_LAST_CHANGE
     except ReadModelsAway:
         pass
     scheduled = ids.scheduled_of(run_id)
@@ -122,7 +122,7 @@ async def _records(
 def _of_frame(
     sequence: int, data: bytes, wanted: Callable[[RunEvent], bool], decided: bytes
 ) -> list[Recorded]:
-    """`decided`: the last frame of an owner before this one, which tells since when fires were missed."""
+    """`decided`: the last frame of an owner before this one, which shows since when fires were missed."""
     frame = decode_frame(data)
     found = []
     for event in frame.events:

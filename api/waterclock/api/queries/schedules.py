@@ -1,4 +1,4 @@
-"""When things fire, before and after saving."""
+"""Next fires of a job, and of a schedule that is not saved yet."""
 
 from contextlib import suppress
 
@@ -28,9 +28,9 @@ async def next_fires(app: Application, request: NextQuery, caller: Caller) -> Fi
     if definition.job.spec.schedule.max_fires is not None:
         with suppress(ReadModelsAway):
             await app.freshness.of_runs(app.partition_of(request.job_id))
-    seen = await job_answer(app, definition, caller)
+    job = await job_answer(app, definition, caller)
     spec = definition.job.spec
-    if seen.status != "SCHEDULED" or (seen.schedule_type == "IMMEDIATE" and seen.next_run_at is None):
+    if job.status != "SCHEDULED" or (job.schedule_type == "IMMEDIATE" and job.next_run_at is None):
         return Fires(fires=[])
     start = now_us() if request.start is None else instant_of(request.start)
     limit = spec.schedule.max_fires

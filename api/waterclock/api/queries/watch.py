@@ -28,7 +28,7 @@ from waterclock.proto.answers import Change, Run
 from waterclock.proto.queries import WatchQuery
 from waterclock.proto.verdicts import TERMINAL
 
-_CLOCKS = timedelta(seconds=2)
+_CLOCK_SKEW = timedelta(seconds=2)
 """How far a caller's clock may be from the server's."""
 _BATCH = 500
 
@@ -60,7 +60,7 @@ async def watch(app: Application, request: WatchQuery, caller: Caller) -> AsyncI
     deadline = (
         None if request.stay_seconds is None else asyncio.get_running_loop().time() + request.stay_seconds
     )
-    async with _Log.open(app, subjects, position) as log:
+    async with _Streams.open(app, subjects, position) as log:
         while arrived := await log.next(deadline):
             for stream, delivery in arrived:
                 read = changes_of_job_frame if stream == names.JOBS else changes_of_run_frame
@@ -120,14 +120,16 @@ async def _start(app: Application, request: WatchQuery, subjects: dict[str, str]
     found = {names.JOBS: 0, names.RUNS: 0}
     for stream, subject in subjects.items():
         if request.since is not None:
-            found[stream] = await sequence_before(app.connection, stream, subject, request.since - _CLOCKS)
+            found[stream] = await sequence_before(
+                app.connection, stream, subject, request.since - _CLOCK_SKEW
+            )
         else:
             found[stream] = (await stream_state(app.connection, stream)).last_seq
     return _Position(found[names.JOBS], found[names.RUNS])
 
 
-class _Log:
-    """Both streams at once, in the order in which they arrive."""
+class _Streams:
+    """`JOBS` and `RUNS` at once, in the order in which their messages arrive."""
 
     def __init__(self, pulls: dict[str, Pull], position: _Position) -> None:
         self._pulls = pulls
@@ -138,7 +140,7 @@ class _Log:
     @asynccontextmanager
     async def open(
         cls, app: Application, subjects: dict[str, str], position: _Position
-    ) -> AsyncIterator["_Log"]:
+    ) -> AsyncIterator["_Streams"]:
         after = {names.JOBS: position.jobs, names.RUNS: position.runs}
         async with AsyncExitStack() as stack:
             pulls = {
@@ -155,6 +157,7 @@ class _Log:
             finally:
                 for task in log._waiting:
                     task.cancel()
+                await asyncio.gather(*log._waiting, return_exceptions=True)
 
     async def next(self, deadline: float | None) -> list[tuple[str, Delivery]]:
         """What has arrived, at least one message; nothing at the deadline."""

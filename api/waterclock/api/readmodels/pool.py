@@ -1,4 +1,4 @@
-"""The connection to the read models. They may be away at any time: an outage of listings, not of the service."""
+"""Connections to the read models. Postgres may be away at any time: an outage of listings, not of the service."""
 
 import asyncio
 import time
@@ -14,8 +14,8 @@ CONNECT_SECONDS = 2.0
 QUERY_SECONDS = 10.0
 ROW_SECONDS = 2.0
 """For one row by its key. Whoever asks can often do without it, and is not to wait for a server that hangs."""
-_SILENT_SECONDS = 1.0
-"""How long a server that let a row wait so long is not asked for another."""
+_BACK_OFF_SECONDS = 1.0
+"""How long a server that was too slow for a row is not asked for another."""
 _AWAY = (
     OSError,
     TimeoutError,
@@ -35,13 +35,13 @@ _AWAY = (
 
 
 class ReadModelsAway(Exception):
-    pass
+    """Postgres cannot be reached, is too slow, or has no tables of this version yet."""
 
 
 class Pool:
     def __init__(self, pool: "asyncpg.Pool[asyncpg.Record] | None") -> None:
         self._pool = pool
-        self._silent_until = 0.0
+        self._back_off_until = 0.0
 
     @classmethod
     @asynccontextmanager
@@ -74,13 +74,13 @@ class Pool:
             raise ReadModelsAway(f"{type(error).__name__}: {error}") from error
 
     async def fetch_one(self, query: str, *arguments: Any) -> "asyncpg.Record | None":
-        if time.monotonic() < self._silent_until:
+        if time.monotonic() < self._back_off_until:
             raise ReadModelsAway("they did not answer a moment ago")
         try:
             rows = await self._answer(query, arguments, ROW_SECONDS)
         except _AWAY as error:
             if isinstance(error, TimeoutError):
-                self._silent_until = time.monotonic() + _SILENT_SECONDS
+                self._back_off_until = time.monotonic() + _BACK_OFF_SECONDS
             raise ReadModelsAway(f"{type(error).__name__}: {error}") from error
         return rows[0] if rows else None
 
