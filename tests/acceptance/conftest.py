@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from acceptance.program import Program, program
+from support.program import Program, program
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ import asyncpg
 import nats
 import pytest
 
-from acceptance.program import ENDED, Program, until
 from contracts.bodies import CONTRACT_BODIES
+from support.program import ENDED, Program
+from support.waiting import wait_until
 from waterclock.api import Client, SyncClient
 
 
@@ -22,7 +23,7 @@ def test_the_three_bodies_define_jobs(waterclock: Program, body: dict[str, Any])
 
 def test_a_job_that_waits_for_a_handler_says_so(waterclock: Program) -> None:
     created = waterclock.post("/v1/jobs", {"job_type": "nobody_serves_this"})
-    run = until(
+    run = wait_until(
         lambda: waterclock.get(f"/v1/jobs/{created['job_id']}/status")["latest_run"], "the run to be queued"
     )
     assert run["status"] in ("QUEUED", "WAITING")
@@ -60,14 +61,14 @@ def test_a_job_is_managed_over_rest(waterclock: Program) -> None:
     assert waterclock.post(f"{path}/pause", status=200)["status"] == "PAUSED"
     assert waterclock.post(f"{path}/resume", status=200)["status"] == "SCHEDULED"
     run_id = waterclock.post(f"{path}/runNow", status=202)["run_id"]
-    until(lambda: waterclock.http.get(f"/v1/runs/{run_id}").json().get("status") in ENDED, "run-now")
+    wait_until(lambda: waterclock.http.get(f"/v1/runs/{run_id}").json().get("status") in ENDED, "run-now")
     assert len(waterclock.get(f"{path}/next", n=3)["fires"]) == 3
     backfill = waterclock.post(
         f"{path}/backfill", {"from": "2024-01-01T00:00:00Z", "to": "2025-06-01T00:00:00Z"}, status=202
     )
     assert backfill["total"] == 2
     found = f"/v1/backfills/{backfill['backfill_id']}"
-    until(lambda: waterclock.get(found)["status"] == "COMPLETED", "the backfill")
+    wait_until(lambda: waterclock.get(found)["status"] == "COMPLETED", "the backfill")
     assert waterclock.http.delete(path).json()["status"] == "CANCELLED"
 
 
@@ -96,7 +97,7 @@ def test_what_is_next_counts_the_fires_that_were_taken(waterclock: Program) -> N
         left.append(len(waterclock.get("/v1/jobs/twice/next", n=10)["fires"]))
         return bool(waterclock.get("/v1/jobs/twice")["status"] == "COMPLETED")
 
-    until(completed, "both fires")
+    wait_until(completed, "both fires")
     assert waterclock.get("/v1/jobs/twice/next", n=10) == {"fires": []}
     assert left == sorted(left, reverse=True)
 
@@ -116,7 +117,9 @@ def test_dead_letters_are_redriven(waterclock: Program) -> None:
     assert [letter["run_id"] for letter in letters["items"]] == [run["run_id"]]
     redriven = waterclock.post("/v1/dead-letters/redrive", {"run_ids": [run["run_id"]]}, status=200)
     assert redriven["run_ids"] == [run["run_id"]]
-    until(lambda: waterclock.get(f"/v1/runs/{run['run_id']}")["attempt_number"] == 2, "the second attempt")
+    wait_until(
+        lambda: waterclock.get(f"/v1/runs/{run['run_id']}")["attempt_number"] == 2, "the second attempt"
+    )
 
 
 def test_a_workflow_runs(waterclock: Program) -> None:
@@ -129,7 +132,7 @@ def test_a_workflow_runs(waterclock: Program) -> None:
     started = waterclock.post("/v1/workflows/etl/runNow", {"parameters": {}}, status=202)
     assert started["epoch"] == 1
     path = f"/v1/workflow-runs/{started['workflow_run_id']}"
-    until(lambda: waterclock.get(path)["status"] in ENDED, "the wave")
+    wait_until(lambda: waterclock.get(path)["status"] in ENDED, "the wave")
     wave = waterclock.get(path)
     assert (wave["status"], wave["edges"]) == ("SUCCESS", [["fetch", "load"]])
     assert {node["id"]: node["output"] for node in wave["nodes"]} == {"fetch": {"rows": 7}, "load": 7}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.program import Program, program
+from support.program import Program, program
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)

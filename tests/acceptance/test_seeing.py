@@ -16,7 +16,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from acceptance.program import Program, program, until
+from support.program import Program, program
+from support.waiting import wait_until
 from waterclock.core.runtime.ports import reserved_port
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +60,7 @@ def shown(lived: Program) -> dict[str, Any]:
         found = families(lived.http.get("/metrics").text)
         return found if "waterclock_projection_lag_seconds" in found else None
 
-    return until(complete, "metrics of all components")
+    return wait_until(complete, "metrics of all components")
 
 
 def sample_names(found: dict[str, Any]) -> set[str]:
@@ -155,7 +156,7 @@ def test_every_panel_of_sql_runs_on_the_read_models(lived: Program) -> None:
             await connection.close()
 
     wanted = ("overview / Failed last", "jobs / Fail most", "one-job / Runs", "executors / Executors")
-    until(lambda: all(asyncio.run(run())[where] > 0 for where in wanted), f"rows in each of {wanted}")
+    wait_until(lambda: all(asyncio.run(run())[where] > 0 for where in wanted), f"rows in each of {wanted}")
 
 
 def as_grafana_sends(query: str) -> str:
@@ -190,7 +191,7 @@ def understood(lived: Program, where: Path, expressions: list[tuple[str, str]]) 
         def ask(query: str) -> Any:
             return http.get("/api/v1/query", params={"query": query}).json()
 
-        until(lambda: ask("waterclock_executors")["data"]["result"], "the first scrape")
+        wait_until(lambda: ask("waterclock_executors")["data"]["result"], "the first scrape")
         for panel, expression in expressions:
             answer = ask(expression.replace("$__rate_interval", "30s"))
             assert answer["status"] == "success", f"{panel}: {answer}"
@@ -222,7 +223,7 @@ def prometheus(where: Path, lived: Program) -> Iterator[httpx.Client]:
             process = subprocess.Popen(command, stderr=output, stdout=output)
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
-                until(lambda: http.get("/-/ready").status_code == 200, "Prometheus to listen")
+                wait_until(lambda: http.get("/-/ready").status_code == 200, "Prometheus to listen")
                 yield http
         finally:
             process.terminate()

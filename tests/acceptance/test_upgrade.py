@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.program import ENDED, program, until
 from servers.backend import own_nats
 from stored_log.stored_log import PARTITIONS, TOKEN, VERSIONS, load, restore
+from support.program import ENDED, program
+from support.waiting import wait_until
 
 SURVIVORS = ("survivor", "survivor-once", "retried-on", "spread-on", "waits")
 
@@ -32,7 +33,9 @@ async def test_it_goes_on_where_the_earlier_version_ended(version: str, name: st
         created = waterclock.post("/v1/jobs", {"name": "after the upgrade", "command": "true"})
         assert waterclock.run_of(created["job_id"])["status"] == "SUCCESS"
         again = waterclock.post("/v1/jobs/shell/runNow", status=202)["run_id"]
-        until(lambda: waterclock.get(f"/v1/runs/{again}")["status"] == "SUCCESS", "an old job to run again")
+        wait_until(
+            lambda: waterclock.get(f"/v1/runs/{again}")["status"] == "SUCCESS", "an old job to run again"
+        )
         dead = {letter["job_id"] for letter in waterclock.get("/v1/dead-letters")["items"]}
         assert {"dead", "redriven"} <= dead
         audited = waterclock.cli("audit", "--json", "--from", "2026-01-01T00:00:00Z")

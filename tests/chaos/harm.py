@@ -15,7 +15,8 @@ import asyncpg
 from chaos.installation import Installation
 from chaos.nemesis import Inject
 from chaos.nodes import ClusterNode
-from chaos.witness import until
+from chaos.witness import AWAY
+from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.messages import stream_state
@@ -103,7 +104,7 @@ def failing_syscalls(call: str, error: str) -> Inject:
         tracer = await asyncio.create_subprocess_exec(
             strace, *options, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
         )
-        await until(lambda: _traced(pid, tracer.pid), "strace to attach", 10)
+        await eventually(lambda: _traced(pid, tracer.pid), "strace to attach", 10, through=AWAY)
         try:
             yield
         finally:
@@ -189,7 +190,7 @@ async def _refuses(installation: Installation, name: str, since: int) -> None:
     async def said() -> bool:
         return any(words in installation.log_of(name)[since:] for words in _REFUSED)
 
-    await until(said, f"{name} to refuse the log", 30)
+    await eventually(said, f"{name} to refuse the log", 30, through=AWAY)
 
 
 async def _folded(installation: Installation) -> None:
@@ -200,7 +201,7 @@ async def _folded(installation: Installation) -> None:
         async def grown() -> bool:
             return (await stream_state(log, names.RUNS)).last_seq > start + 100
 
-        await until(grown, "the log to grow", 30)
+        await eventually(grown, "the log to grow", 30, through=AWAY)
 
     async def seen() -> bool:
         database = await asyncpg.connect(installation.database_url)
@@ -213,7 +214,7 @@ async def _folded(installation: Installation) -> None:
             await database.close()
         return bool(reached and reached > start + 50)
 
-    await until(seen, "the projector to follow", 30)
+    await eventually(seen, "the projector to follow", 30, through=AWAY)
 
 
 async def _stop_all(installation: Installation) -> None:
@@ -404,7 +405,7 @@ async def leader_of(log: Connection, stream: str = names.RUNS) -> str:
         leader: str | None = info["cluster"].get("leader")
         return leader
 
-    return await until(named, f"a leader of {stream}", 20)
+    return await eventually(named, f"a leader of {stream}", 20, through=AWAY)
 
 
 @asynccontextmanager

@@ -6,7 +6,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from acceptance.program import COMPONENTS, Program, frozen, program, until
+from support.program import COMPONENTS, Program, frozen, program
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -35,7 +36,7 @@ def submit(waterclock: Program, start: int, count: int) -> list[str]:
         lines = [json.loads(line) for line in answer.text.splitlines() if line.strip()]
         return [line["job_id"] for line in lines] if all("job_id" in line for line in lines) else None
 
-    return until(accepted, "the batch to be accepted", 60)
+    return wait_until(accepted, "the batch to be accepted", 60)
 
 
 async def statuses(waterclock: Program) -> dict[str, int]:
@@ -56,7 +57,7 @@ async def test_each_component_killed_once_while_jobs_are_in_flight(tmp_path: Pat
         for number, component in enumerate(COMPONENTS):
             accepted += submit(waterclock, number * share, share)
             old = waterclock.kill(component)
-            until(lambda: waterclock.processes()[component] not in ([], [old]), f"a new {component}")  # noqa: B023
+            wait_until(lambda: waterclock.processes()[component] not in ([], [old]), f"a new {component}")  # noqa: B023
         assert len(set(accepted)) == share * len(COMPONENTS) >= COUNT
         for job_id in accepted:
             run = waterclock.run_of(job_id, deadline=90)
@@ -88,7 +89,7 @@ async def test_jobs_are_accepted_and_executed_while_postgres_is_away(tmp_path: P
         with frozen(stopped):
             marker = tmp_path / "ran"
             waterclock.post("/v1/jobs", {"job_id": "during", "name": "during", "command": f"touch {marker}"})
-            until(marker.exists, "the job to run without Postgres")
+            wait_until(marker.exists, "the job to run without Postgres")
             job = waterclock.get("/v1/jobs/during")
             assert job["name"] == "during"
             assert waterclock.http.get("/v1/jobs").status_code == 503

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +11,7 @@ from bench.accounting import resident_mb
 
 from chaos.history import ENDED, History, Leftovers, Memory, Outcome, Submitted
 from chaos.installation import Installation
+from support.waiting import eventually
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
@@ -24,18 +24,8 @@ _AT_ONCE = 16
 _STREAMS = (names.JOBS, names.RUNS, names.WORK, names.kv_stream(names.CONTROL), names.kv_stream(names.TIMING))
 
 
-async def until(look: Callable[[], Awaitable[T | None]], what: str, within: float) -> T:
-    """The first answer that is not empty, through every outage."""
-    end = time.monotonic() + within
-    while True:
-        try:
-            found = await look()
-        except (httpx.TransportError, LogError, json.JSONDecodeError):
-            found = None
-        if found:
-            return found
-        assert time.monotonic() < end, f"waited {within:g} s in vain for {what}"
-        await asyncio.sleep(0.05)
+AWAY = (httpx.TransportError, LogError, json.JSONDecodeError)
+"""What somebody gets who asks through an outage."""
 
 
 class Witness:
@@ -124,7 +114,7 @@ class Witness:
             said: dict[str, object] = json.loads(answer.text.strip().splitlines()[-1])
             return said if not said.get("pending") else None
 
-        said = await until(report, "an audit with nothing pending", 30)
+        said = await eventually(report, "an audit with nothing pending", 30, through=AWAY)
         findings = said.get("findings", [])
         assert isinstance(findings, list)
         return [json.dumps(finding) for finding in findings]

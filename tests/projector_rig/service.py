@@ -1,20 +1,23 @@
 """A projector that runs inside the test, and ways to wait for what it does."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
 
 from projector_rig.log import PARTITIONS
+from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import last_message
 from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.service import run
 from waterclock.proto import names
+
+AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+"""What somebody gets who asks a Postgres that is away, or has no tables yet."""
 
 
 def settings(nats_url: str, database_url: str, **fields: Any) -> Settings:
@@ -42,19 +45,6 @@ async def running_projector(
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            if await condition():
-                return
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            pass
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not so within {seconds} s: {condition.__doc__ or condition.__qualname__}")
-        await asyncio.sleep(0.02)
-
-
 async def caught_up(nats_url: str, database_url: str, seconds: float = 30.0) -> None:
     """Until every partition of both streams is folded in, as far as they go now."""
     ends: dict[tuple[str, int], int] = {}
@@ -78,4 +68,4 @@ async def caught_up(nats_url: str, database_url: str, seconds: float = 30.0) -> 
         at = {(row["stream"], row["partition"]): row["position"] for row in rows}
         return all(at.get(key, -1) >= end for key, end in ends.items())
 
-    await eventually(folded, seconds)
+    await eventually(folded, within=seconds, through=AWAY)

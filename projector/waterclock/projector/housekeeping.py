@@ -1,5 +1,4 @@
-"""What one projector does for all beside the folding: it refreshes the tables of executors and queues, and deletes what
-is past its retention."""
+"""What is done beside the folding, and never in its way: who is there, and what may go."""
 
 import asyncio
 import logging
@@ -11,15 +10,15 @@ from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings
-from waterclock.projector.fleet_tables import FleetTables
-from waterclock.projector.membership import Membership
+from waterclock.projector.fleet_tables import Census
+from waterclock.projector.membership import Share
 from waterclock.projector.retention import Retention
 from waterclock.projector.write.database import TRANSIENT, connect
-from waterclock.projector.write.week_partitions import WeekPartitions
+from waterclock.projector.write.week_partitions import Weeks
 
-_EVERY = 2.0
-_RETENTION_EVERY = 30
-"""Rounds."""
+_CENSUS = 2.0
+_RETENTION = 30
+"""Rounds between two passes of it."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,13 +27,13 @@ class Housekeeping:
     """One projector does it for all: the one that folds partition 0."""
 
     def __init__(
-        self, log: Connection, control: Bucket, settings: Settings, instance: str, membership: Membership
+        self, log: Connection, control: Bucket, settings: Settings, instance: str, share: Share
     ) -> None:
         self._log = log
         self._control = control
         self._settings = settings
         self._instance = instance
-        self._membership = membership
+        self._share = share
 
     async def run(self, migrated: asyncio.Event) -> None:
         await migrated.wait()
@@ -54,13 +53,13 @@ class Housekeeping:
         assert self._settings.database_url is not None
         database = await connect(self._settings.database_url, name=f"{self._instance}-housekeeping")
         try:
-            fleet_tables = FleetTables(self._log, self._control, database)
-            retention = Retention(database, WeekPartitions(database), self._settings.retention_days)
+            census = Census(self._log, self._control, database)
+            retention = Retention(database, Weeks(database), self._settings.retention_days)
             for round_number in count():
-                if 0 in self._membership.partitions:
-                    await fleet_tables.refresh(now_us())
-                    if round_number % _RETENTION_EVERY == 0:
-                        await retention.delete_expired(now_us())
-                await asyncio.sleep(_EVERY)
+                if 0 in self._share.partitions:
+                    await census.take(now_us())
+                    if round_number % _RETENTION == 0:
+                        await retention.forget(now_us())
+                await asyncio.sleep(_CENSUS)
         finally:
             database.terminate()

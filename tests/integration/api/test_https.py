@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from servers.certificates import Authority
-from waiting import until
+from support.waiting import eventually
 from waterclock.api.application import open_application
 from waterclock.api.service import serve_http
 from waterclock.core.runtime.lifecycle import StopSignal
@@ -36,7 +36,7 @@ async def secured(tmp_path: Path, nats_url: str, authority: Authority) -> AsyncI
     stop = StopSignal()
     async with open_application(settings) as app:
         serving = asyncio.create_task(serve_http(app, stop))
-        await until(lambda: not is_free(settings.port), what="a listener")
+        await eventually(lambda: not is_free(settings.port), what="a listener")
         yield settings
         stop.set()
         await serving

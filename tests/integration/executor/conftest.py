@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.in_process import settings_for
 from waterclock.core.runtime.settings import Settings
-from workshop.owner import Owner
-from workshop.shop import settings_for
 
 
 @pytest.fixture
-async def owner(nats_url: str) -> AsyncIterator[Owner]:
-    async with Owner.open(nats_url) as owner:
+async def owner(nats_url: str) -> AsyncIterator[FakeOwner]:
+    async with FakeOwner.open(nats_url) as owner:
         yield owner
 
 

@@ -8,12 +8,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.process import executor_process
+from support.waiting import eventually, is_alive
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor.warden.process_tree import MARKER_VARIABLE
 from waterclock.proto.spec import Shell
 from waterclock.proto.work import ClaimReply
-from workshop.owner import Owner, eventually
-from workshop.separate import alive, separate
 
 _LINEAGE = "from waterclock.executor.warden import process_tree"
 
@@ -37,12 +38,12 @@ def _rooms_of(executor: int) -> list[Path]:
 
 
 async def test_nothing_of_their_jobs_outlives_the_next_start(
-    owner: Owner, settings: Settings, tmp_path: Path
+    owner: FakeOwner, settings: Settings, tmp_path: Path
 ) -> None:
     owner.verdict = lambda _: ClaimReply(verdict="drop")
     pids = tmp_path / "pids"
     inner = f"echo $$ >> {pids}; (setsid sleep 300 & echo $! >> {pids}); sleep 300"
-    async with separate(settings) as executor:
+    async with executor_process(settings) as executor:
         await owner.submit(Shell(command=f"setsid sh -c '{inner}' & echo $$ >> {pids}; sleep 300"))
         await eventually(lambda: len(_written(pids)) == 3, "a job, its child and its grandchild")
         job = _written(pids)
@@ -50,10 +51,10 @@ async def test_nothing_of_their_jobs_outlives_the_next_start(
         os.kill(executor.pid, signal.SIGKILL)
         await executor.ended()
         rooms = _rooms_of(executor.pid)
-        assert all(alive(pid) for pid in job), "nobody was left to end them"
+        assert all(is_alive(pid) for pid in job), "nobody was left to end them"
         assert len(rooms) == 1
-    async with separate(settings):
-        assert not any(alive(pid) for pid in job)
+    async with executor_process(settings):
+        assert not any(is_alive(pid) for pid in job)
         assert not rooms[0].exists()
 
 
@@ -72,17 +73,17 @@ def test_an_executor_that_a_forsaken_job_has_started_lives_on() -> None:
     assert (ended.returncode, ended.stdout) == (0, b"1\n"), "it spared itself"
 
 
-async def test_jobs_of_others_are_not_touched(owner: Owner, settings: Settings, tmp_path: Path) -> None:
+async def test_jobs_of_others_are_not_touched(owner: FakeOwner, settings: Settings, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     environ = {"PATH": os.defpath, MARKER_VARIABLE: "17.4.42.1"}
     elsewhere = await asyncio.create_subprocess_exec("sleep", "300", env=environ)
     try:
-        async with separate(settings):
+        async with executor_process(settings):
             await owner.submit(Shell(command=f"echo $$ >> {pids}; sleep 300"))
             await eventually(lambda: len(_written(pids)) == 1, "a job")
-            async with separate(settings):
-                assert alive(*_written(pids)), "its warden lives"
-                assert alive(elsewhere.pid), "its warden is in another namespace, where we cannot look"
+            async with executor_process(settings):
+                assert is_alive(*_written(pids)), "its warden lives"
+                assert is_alive(elsewhere.pid), "its warden is in another namespace, where we cannot look"
     finally:
         elsewhere.kill()
         await elsewhere.wait()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.in_process import RunningExecutor, running_executor
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.store.jetstream_store import JetStreamStore
@@ -21,19 +23,17 @@ from waterclock.executor.perform.artifact_cache import ArtifactCache, NoSuchArti
 from waterclock.proto import names
 from waterclock.proto.events import RunFailed, RunSucceeded
 from waterclock.proto.spec import Artifact
-from workshop.owner import Owner
-from workshop.shop import Shop, open_shop
 
 
 @pytest.fixture
-async def store(owner: Owner) -> Store:
+async def store(owner: FakeOwner) -> Store:
     return JetStreamStore(owner.connection, Publisher(owner.connection), names.ARTIFACTS)
 
 
 @pytest.fixture
-async def shop(owner: Owner, settings: Settings) -> AsyncIterator[Shop]:
-    async with open_shop(settings) as shop:
-        yield shop
+async def executor(owner: FakeOwner, settings: Settings) -> AsyncIterator[RunningExecutor]:
+    async with running_executor(settings) as executor:
+        yield executor
 
 
 async def push(store: Store, content: bytes) -> str:
@@ -80,21 +80,26 @@ PYTHON = f"#!{sys.executable}\nimport sys, json\nprint(json.dumps(sys.argv[1:]))
     ids=["shebang", "no shebang", "python", "tar.gz", "zip"],
 )
 async def test_every_kind_runs(
-    owner: Owner, shop: Shop, store: Store, content: bytes, entry: str | None, output: list[str]
+    owner: FakeOwner,
+    executor: RunningExecutor,
+    store: Store,
+    content: bytes,
+    entry: str | None,
+    output: list[str],
 ) -> None:
     artifact = await push(store, content)
     item = await owner.submit(Artifact(artifact=artifact, args=("an argument",), entry=entry))
     assert (await owner.end_of(item, RunSucceeded)).output == output
 
 
-async def test_a_binary_runs(owner: Owner, shop: Shop, store: Store) -> None:
+async def test_a_binary_runs(owner: FakeOwner, executor: RunningExecutor, store: Store) -> None:
     program = await asyncio.to_thread(Path("/bin/echo").read_bytes)
     item = await owner.submit(Artifact(artifact=await push(store, program), args=("[1]",)))
     assert (await owner.end_of(item, RunSucceeded)).output == [1]
 
 
 async def test_a_jar_runs_where_java_is(
-    owner: Owner, shop: Shop, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    owner: FakeOwner, executor: RunningExecutor, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stand-in for java shows what would be run; a real one is too slow to start for a test."""
     java = tmp_path / "bin" / "java"
@@ -118,7 +123,7 @@ async def test_a_jar_runs_where_java_is(
     ],
 )
 async def test_what_cannot_run_says_why_and_is_not_tried_again(
-    owner: Owner, shop: Shop, store: Store, content: bytes, entry: str | None, reason: str
+    owner: FakeOwner, executor: RunningExecutor, store: Store, content: bytes, entry: str | None, reason: str
 ) -> None:
     item = await owner.submit(Artifact(artifact=await push(store, content), entry=entry), max_retries=3)
     end = await owner.end_of(item, RunFailed)
@@ -127,7 +132,7 @@ async def test_what_cannot_run_says_why_and_is_not_tried_again(
 
 
 async def test_an_artifact_that_is_not_there_or_not_itself_is_refused(
-    owner: Owner, shop: Shop, store: Store
+    owner: FakeOwner, executor: RunningExecutor, store: Store
 ) -> None:
     missing = await owner.submit(Artifact(artifact="sha256:" + "0" * 64))
     assert (await owner.end_of(missing, RunFailed)).reason.endswith("is not in the store")
@@ -138,7 +143,7 @@ async def test_an_artifact_that_is_not_there_or_not_itself_is_refused(
 
 
 async def test_an_attempt_cannot_change_what_the_next_one_unpacks(
-    owner: Owner, shop: Shop, store: Store
+    owner: FakeOwner, executor: RunningExecutor, store: Store
 ) -> None:
     artifact = await push(store, tar_gz({"run": b"cat data; echo changed > data\n", "data": b"[1]\n"}))
     for _ in range(2):

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.in_process import RunningExecutor, running_executor
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor import Context, Retry, Snooze, Worker
 from waterclock.executor.directives import Cancel
 from waterclock.proto.events import RunCancelled, RunFailed, RunSnoozed, RunSucceeded, RunTimedOut
 from waterclock.proto.spec import Argv, Handler, Shell
-from workshop.owner import Owner
-from workshop.shop import Shop, open_shop
 
 worker = Worker(slots=8)
 
@@ -49,21 +49,23 @@ async def sleepy(context: Context, payload: float) -> None:
 
 
 @pytest.fixture
-async def shop(owner: Owner, settings: Settings) -> AsyncIterator[Shop]:
-    async with open_shop(settings, [worker]) as shop:
-        yield shop
+async def executor(owner: FakeOwner, settings: Settings) -> AsyncIterator[RunningExecutor]:
+    async with running_executor(settings, [worker]) as executor:
+        yield executor
 
 
-async def test_a_shell_command_runs_and_its_work_is_gone(owner: Owner, shop: Shop) -> None:
+async def test_a_shell_command_runs_and_its_work_is_gone(owner: FakeOwner, executor: RunningExecutor) -> None:
     item = await owner.submit(Shell(command="echo hello; exit 0"))
     end = await owner.end_of(item, RunSucceeded)
     assert end.exit_code == 0
-    assert end.executor_id == shop.executor_id
+    assert end.executor_id == executor.executor_id
     assert end.log_url == f"/v1/runs/{item.run_id}/log"
     await owner.nothing_left()
 
 
-async def test_an_exit_code_is_the_reason_and_the_last_words_the_message(owner: Owner, shop: Shop) -> None:
+async def test_an_exit_code_is_the_reason_and_the_last_words_the_message(
+    owner: FakeOwner, executor: RunningExecutor
+) -> None:
     item = await owner.submit(Argv(command=("sh", "-c", "echo oh no >&2; exit 7")), max_retries=1)
     end = await owner.end_of(item, RunFailed)
     assert end.reason == "exit code 7"
@@ -71,18 +73,22 @@ async def test_an_exit_code_is_the_reason_and_the_last_words_the_message(owner: 
     assert end.retry_at is not None
 
 
-async def test_a_handler_gets_the_payload_and_gives_the_output(owner: Owner, shop: Shop) -> None:
+async def test_a_handler_gets_the_payload_and_gives_the_output(
+    owner: FakeOwner, executor: RunningExecutor
+) -> None:
     item = await owner.submit(Handler(handler="double"), payload=21)
     assert (await owner.end_of(item, RunSucceeded)).output == 42
 
 
-async def test_a_blocking_handler_runs_beside_the_loop(owner: Owner, shop: Shop) -> None:
+async def test_a_blocking_handler_runs_beside_the_loop(owner: FakeOwner, executor: RunningExecutor) -> None:
     item = await owner.submit(Handler(handler="blocking"), payload=["a"])
     told = {"attempt": 1, "key": item.run_id, "payload": ["a"]}
     assert (await owner.end_of(item, RunSucceeded)).output == told
 
 
-async def test_an_exception_is_a_failure_with_its_traceback(owner: Owner, shop: Shop) -> None:
+async def test_an_exception_is_a_failure_with_its_traceback(
+    owner: FakeOwner, executor: RunningExecutor
+) -> None:
     item = await owner.submit(Handler(handler="broken"))
     end = await owner.end_of(item, RunFailed)
     assert end.reason == "ValueError: no such user"
@@ -90,7 +96,7 @@ async def test_an_exception_is_a_failure_with_its_traceback(owner: Owner, shop: 
     assert end.retry_at is None
 
 
-async def test_a_handler_may_say_how_it_ends(owner: Owner, shop: Shop) -> None:
+async def test_a_handler_may_say_how_it_ends(owner: FakeOwner, executor: RunningExecutor) -> None:
     retry = await owner.submit(Handler(handler="directed"), payload="retry", max_retries=3)
     snooze = await owner.submit(Handler(handler="directed"), payload="snooze")
     cancel = await owner.submit(Handler(handler="directed"), payload="cancel")
@@ -101,7 +107,7 @@ async def test_a_handler_may_say_how_it_ends(owner: Owner, shop: Shop) -> None:
     assert (await owner.end_of(cancel, RunCancelled)).reason == "pointless"
 
 
-async def test_a_timeout_ends_a_handler_and_a_process(owner: Owner, shop: Shop) -> None:
+async def test_a_timeout_ends_a_handler_and_a_process(owner: FakeOwner, executor: RunningExecutor) -> None:
     handler = await owner.submit(Handler(handler="sleepy"), payload=60.0, timeout_seconds=0.2)
     process = await owner.submit(Argv(command=("sleep", "60")), timeout_seconds=0.2)
     assert (await owner.end_of(handler, RunTimedOut)).reason == "timed out after 0.2 s"

@@ -6,54 +6,55 @@ from pathlib import Path
 
 import msgspec
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.in_process import running_executor
+from executor_rig.process import executor_process
+from executor_rig.token_store import TokenStore
+from support.waiting import eventually, is_alive
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.events import Outcome, OutcomeRejected, RunReturned, RunStarted, RunSucceeded
 from waterclock.proto.spec import Argv, Handler, Shell
 from waterclock.proto.verdicts import ClaimVerdict
 from waterclock.proto.work import ClaimReply, ClaimRequest
-from workshop.owner import Owner, eventually
-from workshop.separate import alive, separate
-from workshop.shop import open_shop
-from workshop.tokens import TokenStore
 
 
 async def test_a_killed_executor_takes_its_processes_with_it_and_another_reruns_them(
-    owner: Owner, settings: Settings, tmp_path: Path
+    owner: FakeOwner, settings: Settings, tmp_path: Path
 ) -> None:
     pids = tmp_path / "pids"
     script = f"echo $$ >> {pids}; (setsid sleep 300 & echo $! >> {pids}); [ -e {tmp_path}/go ] || sleep 300"
-    async with separate(settings) as doomed:
+    async with executor_process(settings) as doomed:
         item = await owner.submit(Shell(command=script))
         await owner.start_of(item)
         await eventually(lambda: len(_numbers(pids)) == 2, "two processes")
         doomed.send(signal.SIGKILL)
         died = time.monotonic()
-        await eventually(lambda: not any(map(alive, _numbers(pids))), "no orphans", patience=3)
+        await eventually(lambda: not any(map(is_alive, _numbers(pids))), "no orphans", within=3)
     (tmp_path / "go").touch()
     owner.verdict = lambda _: ClaimReply(verdict="run", crash_count=1)
-    async with open_shop(settings) as shop:
+    async with running_executor(settings) as executor:
         end = await owner.end_of(item, RunSucceeded)
         assert time.monotonic() - died < 10
-        assert end.executor_id == shop.executor_id
+        assert end.executor_id == executor.executor_id
         assert [claim.delivered for claim in owner.claims] == [2]
         await owner.nothing_left()
 
 
-async def test_a_redelivery_is_run_only_if_the_owner_says_so(owner: Owner, settings: Settings) -> None:
+async def test_a_redelivery_is_run_only_if_the_owner_says_so(owner: FakeOwner, settings: Settings) -> None:
     verdicts: list[ClaimVerdict] = ["wait", "drop"]
 
     def answer(_: ClaimRequest) -> ClaimReply:
         return ClaimReply(verdict=verdicts[min(len(owner.claims) - 1, 1)])
 
     owner.verdict = answer
-    async with open_shop(settings):
+    async with running_executor(settings):
         item = await owner.submit(Argv(command=("true",)), run={"recovered": True})
         await owner.nothing_left()
         assert len(owner.claims) == 2
         assert owner.of(item) == []
 
 
-async def test_a_claim_nobody_answers_is_asked_again(owner: Owner, settings: Settings) -> None:
+async def test_a_claim_nobody_answers_is_asked_again(owner: FakeOwner, settings: Settings) -> None:
     asked = 0
 
     def answer(_: ClaimRequest) -> ClaimReply:
@@ -64,15 +65,15 @@ async def test_a_claim_nobody_answers_is_asked_again(owner: Owner, settings: Set
         return ClaimReply(verdict="run")
 
     owner.verdict = answer
-    async with open_shop(settings):
+    async with running_executor(settings):
         item = await owner.submit(Argv(command=("true",)), run={"recovered": True})
         await owner.end_of(item, RunSucceeded)
 
 
 async def test_a_drained_executor_finishes_what_it_can_and_hands_back_the_rest(
-    owner: Owner, settings: Settings, tmp_path: Path
+    owner: FakeOwner, settings: Settings, tmp_path: Path
 ) -> None:
-    async with separate(msgspec.structs.replace(settings, grace_seconds=1.0)) as leaving:
+    async with executor_process(msgspec.structs.replace(settings, grace_seconds=1.0)) as leaving:
         short = await owner.submit(Argv(command=("sleep", "0.6")))
         long = await owner.submit(Argv(command=("sleep", "300")))
         await owner.start_of(short)
@@ -86,11 +87,11 @@ async def test_a_drained_executor_finishes_what_it_can_and_hands_back_the_rest(
 
 
 async def test_a_paused_executor_adopts_its_own_redelivery(
-    owner: Owner, settings: Settings, tmp_path: Path
+    owner: FakeOwner, settings: Settings, tmp_path: Path
 ) -> None:
     """Back after the ack deadline, it is handed again what it still runs: it goes on, and asks nobody."""
     count = tmp_path / "count"
-    async with separate(settings) as paused:
+    async with executor_process(settings) as paused:
         item = await owner.submit(
             Shell(command=f"echo x >> {count}; until [ -e {tmp_path}/go ]; do sleep 0.1; done")
         )
@@ -110,7 +111,7 @@ async def test_a_paused_executor_adopts_its_own_redelivery(
 
 
 async def test_exactly_once_survives_a_stopped_executor(
-    owner: Owner, settings: Settings, tmp_path: Path
+    owner: FakeOwner, settings: Settings, tmp_path: Path
 ) -> None:
     """The late attempt cannot write to a store that checks the token, and its outcome is kept as rejected."""
     effects = tmp_path / "effects"
@@ -120,13 +121,13 @@ async def test_exactly_once_survives_a_stopped_executor(
     echo "end $WATERCLOCK_FENCING_TOKEN $(date +%s.%N)" >> {effects}
     """
     owner.verdict = lambda _: ClaimReply(verdict="run", crash_count=1)
-    async with separate(settings) as first, separate(settings) as second:
+    async with executor_process(settings) as first, executor_process(settings) as second:
         item = await owner.submit(Shell(command=script), delivery="exactly_once")
         start = await owner.start_of(item)
         holder = first if await owner.pid_of(start.executor_id) == first.pid else second
         await eventually(lambda: effects.exists() and effects.read_text().endswith("\n"), "its first line")
         holder.send(signal.SIGSTOP)
-        await owner.until(lambda: len(_starts(owner, item.run_id)) == 2, "a second start", patience=30)
+        await owner.until(lambda: len(_starts(owner, item.run_id)) == 2, "a second start", within=30)
         holder.send(signal.SIGCONT)
         await owner.until(
             lambda: any(isinstance(e, OutcomeRejected) for e in owner.of(item)), "a rejected outcome"
@@ -146,12 +147,12 @@ async def test_exactly_once_survives_a_stopped_executor(
 
 
 async def test_a_handler_that_wakes_up_late_cannot_write_to_a_store_that_checks_the_token(
-    owner: Owner, settings: Settings, tmp_path: Path
+    owner: FakeOwner, settings: Settings, tmp_path: Path
 ) -> None:
     store = TokenStore(tmp_path / "effects")
     owner.verdict = lambda _: ClaimReply(verdict="run", crash_count=1)
-    with_worker = msgspec.structs.replace(settings, worker=("workshop.tokens:worker",))
-    async with separate(with_worker) as first, separate(with_worker) as second:
+    with_worker = msgspec.structs.replace(settings, worker=("executor_rig.token_store:worker",))
+    async with executor_process(with_worker) as first, executor_process(with_worker) as second:
         item = await owner.submit(
             Handler(handler="effect"), payload=str(tmp_path / "effects"), delivery="exactly_once"
         )
@@ -159,7 +160,7 @@ async def test_a_handler_that_wakes_up_late_cannot_write_to_a_store_that_checks_
         holder = first if await owner.pid_of(start.executor_id) == first.pid else second
         holder.send(signal.SIGSTOP)
         await owner.until(
-            lambda: any(isinstance(e, RunSucceeded) for e in owner.of(item)), "a success", patience=30
+            lambda: any(isinstance(e, RunSucceeded) for e in owner.of(item)), "a success", within=30
         )
         holder.send(signal.SIGCONT)
         await owner.until(
@@ -171,7 +172,7 @@ async def test_a_handler_that_wakes_up_late_cannot_write_to_a_store_that_checks_
     assert [token for token, what in store.read() if what == "effect"] == [current]
 
 
-def _starts(owner: Owner, run_id: str) -> list[RunStarted]:
+def _starts(owner: FakeOwner, run_id: str) -> list[RunStarted]:
     return [e for e in owner.events if isinstance(e, RunStarted) and e.run_id == run_id]
 
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.in_process import RunningExecutor, running_executor
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.events import RunCancelled, RunFailed, RunSucceeded, RunTimedOut
 from waterclock.proto.spec import Http
-from workshop.owner import Owner
-from workshop.shop import Shop, open_shop
 
 
 class Site:
@@ -58,22 +58,24 @@ async def site() -> AsyncIterator[Site]:
 
 
 @pytest.fixture
-async def shop(owner: Owner, settings: Settings) -> AsyncIterator[Shop]:
-    async with open_shop(msgspec.structs.replace(settings, http_private=True)) as shop:
-        yield shop
+async def executor(owner: FakeOwner, settings: Settings) -> AsyncIterator[RunningExecutor]:
+    async with running_executor(msgspec.structs.replace(settings, http_private=True)) as executor:
+        yield executor
 
 
-async def test_a_json_answer_is_the_output(owner: Owner, shop: Shop, site: Site) -> None:
+async def test_a_json_answer_is_the_output(owner: FakeOwner, executor: RunningExecutor, site: Site) -> None:
     item = await owner.submit(Http(url=site.url + "/json"))
     assert (await owner.end_of(item, RunSucceeded)).output == {"rows": 3}
 
 
-async def test_a_text_answer_is_the_output(owner: Owner, shop: Shop, site: Site) -> None:
+async def test_a_text_answer_is_the_output(owner: FakeOwner, executor: RunningExecutor, site: Site) -> None:
     item = await owner.submit(Http(url=site.url + "/text"))
     assert (await owner.end_of(item, RunSucceeded)).output == "hello"
 
 
-async def test_an_answer_too_large_for_an_output_is_in_the_log(owner: Owner, shop: Shop, site: Site) -> None:
+async def test_an_answer_too_large_for_an_output_is_in_the_log(
+    owner: FakeOwner, executor: RunningExecutor, site: Site
+) -> None:
     item = await owner.submit(Http(url=site.url + "/large"))
     end = await owner.end_of(item, RunSucceeded)
     assert end.output is None
@@ -89,7 +91,7 @@ async def test_an_answer_too_large_for_an_output_is_in_the_log(owner: Owner, sho
     ],
 )
 async def test_what_is_sent(
-    owner: Owner, shop: Shop, site: Site, body: Any, payload: Any, sent: bytes, kind: str
+    owner: FakeOwner, executor: RunningExecutor, site: Site, body: Any, payload: Any, sent: bytes, kind: str
 ) -> None:
     item = await owner.submit(
         Http(url=site.url + "/json", method="POST", body=body, headers={"X-Own": "yes"}), payload=payload
@@ -102,33 +104,35 @@ async def test_what_is_sent(
     assert headers["Waterclock-Attempt"] == "1"
 
 
-async def test_another_status_is_a_failure(owner: Owner, shop: Shop, site: Site) -> None:
+async def test_another_status_is_a_failure(owner: FakeOwner, executor: RunningExecutor, site: Site) -> None:
     item = await owner.submit(Http(url=site.url + "/nothing"))
     end = await owner.end_of(item, RunFailed)
     assert end.reason == "HTTP 404 Not Found"
     assert end.output == "what?"
 
 
-async def test_a_status_may_be_expected(owner: Owner, shop: Shop, site: Site) -> None:
+async def test_a_status_may_be_expected(owner: FakeOwner, executor: RunningExecutor, site: Site) -> None:
     item = await owner.submit(Http(url=site.url + "/nothing", ok=(404,)))
     await owner.end_of(item, RunSucceeded)
     other = await owner.submit(Http(url=site.url + "/json", ok=(404,)))
     assert (await owner.end_of(other, RunFailed)).reason == "HTTP 200 OK"
 
 
-async def test_a_redirect_is_not_followed(owner: Owner, shop: Shop, site: Site) -> None:
+async def test_a_redirect_is_not_followed(owner: FakeOwner, executor: RunningExecutor, site: Site) -> None:
     item = await owner.submit(Http(url=site.url + "/redirect"))
     assert (await owner.end_of(item, RunFailed)).reason == "HTTP 302 Found"
     assert len(site.asked) == 1
 
 
-async def test_retry_after_is_honoured(owner: Owner, shop: Shop, site: Site) -> None:
+async def test_retry_after_is_honoured(owner: FakeOwner, executor: RunningExecutor, site: Site) -> None:
     item = await owner.submit(Http(url=site.url + "/busy"), max_retries=3)
     end = await owner.end_of(item, RunFailed)
     assert end.retry_at == end.at + 77_000_000
 
 
-async def test_a_call_can_time_out_and_be_cancelled(owner: Owner, shop: Shop, site: Site) -> None:
+async def test_a_call_can_time_out_and_be_cancelled(
+    owner: FakeOwner, executor: RunningExecutor, site: Site
+) -> None:
     slow = await owner.submit(Http(url=site.url + "/slow"), timeout_seconds=0.3)
     assert (await owner.end_of(slow, RunTimedOut)).reason == "timed out after 0.3 s"
     site.arrived.clear()
@@ -138,7 +142,7 @@ async def test_a_call_can_time_out_and_be_cancelled(owner: Owner, shop: Shop, si
     await owner.end_of(unwanted, RunCancelled)
 
 
-async def test_nobody_there_is_a_failure_that_is_retried(owner: Owner, shop: Shop) -> None:
+async def test_nobody_there_is_a_failure_that_is_retried(owner: FakeOwner, executor: RunningExecutor) -> None:
     item = await owner.submit(Http(url="http://127.0.0.1:1/"), max_retries=1)
     end = await owner.end_of(item, RunFailed)
     assert end.reason.startswith("ClientConnectorError")
@@ -161,9 +165,9 @@ async def test_nobody_there_is_a_failure_that_is_retried(owner: Owner, shop: Sho
     ],
 )
 async def test_the_executors_own_net_is_out_of_reach(
-    owner: Owner, settings: Settings, site: Site, url: str
+    owner: FakeOwner, settings: Settings, site: Site, url: str
 ) -> None:
-    async with open_shop(settings):
+    async with running_executor(settings):
         item = await owner.submit(Http(url=url.format(port=site.url.rpartition(":")[2])), max_retries=5)
         end = await owner.end_of(item, RunFailed)
         assert end.reason.startswith(("refused: ", "not to be called: "))
@@ -171,7 +175,7 @@ async def test_the_executors_own_net_is_out_of_reach(
         assert site.asked == []
 
 
-async def test_a_secret_header_is_not_shown(owner: Owner, shop: Shop, site: Site) -> None:
+async def test_a_secret_header_is_not_shown(owner: FakeOwner, executor: RunningExecutor, site: Site) -> None:
     task = Http(url=site.url + "/nothing?key=hunter2-secret", headers={"Authorization": "hunter2-secret"})
     item = await owner.submit(task, secrets=("Authorization",))
     end = await owner.end_of(item, RunFailed)

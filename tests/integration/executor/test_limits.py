@@ -5,13 +5,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.in_process import running_executor
+from executor_rig.process import executor_process
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor import Context, Worker
 from waterclock.proto.events import RunCancelled, RunSnoozed, RunSucceeded
 from waterclock.proto.spec import Handler, Shell
-from workshop.owner import Owner
-from workshop.separate import separate
-from workshop.shop import open_shop
 
 
 class Room:
@@ -31,12 +31,12 @@ class Room:
 
 
 async def test_no_more_than_the_limit_run_at_a_time_on_all_executors(
-    owner: Owner, settings: Settings
+    owner: FakeOwner, settings: Settings
 ) -> None:
     room = Room()
     async with (
-        open_shop(settings, [room.worker], processes=False),
-        open_shop(settings, [room.worker], processes=False),
+        running_executor(settings, [room.worker], processes=False),
+        running_executor(settings, [room.worker], processes=False),
     ):
         items = [
             owner.item(Handler(handler="enter"), concurrency_key="a key.with > odd *", concurrency_limit=3)
@@ -49,9 +49,11 @@ async def test_no_more_than_the_limit_run_at_a_time_on_all_executors(
     assert 3 <= room.most <= 6, "three with the key, three without"
 
 
-async def test_one_that_cannot_wait_here_comes_back_later_uncounted(owner: Owner, settings: Settings) -> None:
+async def test_one_that_cannot_wait_here_comes_back_later_uncounted(
+    owner: FakeOwner, settings: Settings
+) -> None:
     room = Room()
-    async with open_shop(settings, [room.worker], processes=False):
+    async with running_executor(settings, [room.worker], processes=False):
         items = [owner.item(Handler(handler="enter"), concurrency_key="narrow") for _ in range(20)]
         await owner.give(*items)
         await owner.until(lambda: len(owner.events) >= 20, "twenty ends")
@@ -62,19 +64,19 @@ async def test_one_that_cannot_wait_here_comes_back_later_uncounted(owner: Owner
 
 
 async def test_a_dead_executor_leaves_no_place_taken(
-    owner: Owner, settings: Settings, tmp_path: Path
+    owner: FakeOwner, settings: Settings, tmp_path: Path
 ) -> None:
-    async with separate(settings) as doomed:
+    async with executor_process(settings) as doomed:
         first = await owner.submit(Shell(command="sleep 300"), concurrency_key="narrow")
         await owner.start_of(first)
         doomed.send(signal.SIGKILL)
-    async with open_shop(settings):
+    async with running_executor(settings):
         second = await owner.submit(Shell(command="true"), concurrency_key="narrow")
         await owner.end_of(second, RunSucceeded)
 
 
-async def test_one_that_waits_can_be_cancelled(owner: Owner, settings: Settings) -> None:
-    async with open_shop(settings):
+async def test_one_that_waits_can_be_cancelled(owner: FakeOwner, settings: Settings) -> None:
+    async with running_executor(settings):
         holder = await owner.submit(Shell(command="sleep 300"), concurrency_key="narrow")
         await owner.start_of(holder)
         waiting = await owner.submit(Shell(command="true"), concurrency_key="narrow")
@@ -85,11 +87,11 @@ async def test_one_that_waits_can_be_cancelled(owner: Owner, settings: Settings)
         await owner.end_of(holder, RunCancelled)
 
 
-async def test_a_rate_holds_across_executors(owner: Owner, settings: Settings) -> None:
+async def test_a_rate_holds_across_executors(owner: FakeOwner, settings: Settings) -> None:
     room = Room()
     async with (
-        open_shop(settings, [room.worker], processes=False),
-        open_shop(settings, [room.worker], processes=False),
+        running_executor(settings, [room.worker], processes=False),
+        running_executor(settings, [room.worker], processes=False),
     ):
         items = [owner.item(Handler(handler="enter"), rate_key="slow", rate_per_second=10) for _ in range(10)]
         await owner.give(*items)

@@ -3,15 +3,15 @@
 import asyncio
 from typing import Any
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.in_process import running_executor
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor import Context, Worker
 from waterclock.proto.events import RunReported, RunStarted, RunSucceeded
 from waterclock.proto.spec import Handler
-from workshop.owner import Owner
-from workshop.shop import open_shop
 
 
-async def test_a_chatty_handler_is_heard_now_and_then(owner: Owner, settings: Settings) -> None:
+async def test_a_chatty_handler_is_heard_now_and_then(owner: FakeOwner, settings: Settings) -> None:
     worker, heard = Worker(), asyncio.Event()
 
     @worker.handler("chat")
@@ -26,7 +26,7 @@ async def test_a_chatty_handler_is_heard_now_and_then(owner: Owner, settings: Se
     async def brief(context: Context, payload: Any) -> None:
         context.progress(1, "done")
 
-    async with open_shop(settings, [worker], processes=False):
+    async with running_executor(settings, [worker], processes=False):
         item = await owner.submit(Handler(handler="chat"))
         short = await owner.submit(Handler(handler="brief"))
         await owner.until(

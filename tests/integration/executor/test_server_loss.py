@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.in_process import running_executor, settings_for
 from servers.server import Server
-from waiting import is_alive
+from support.waiting import eventually, is_alive
 from waterclock.executor import Context, Worker
 from waterclock.proto.events import OutcomeRejected, RunFailed, RunReturned, RunSucceeded
 from waterclock.proto.spec import Handler, Shell
-from workshop.owner import Owner, eventually
-from workshop.shop import open_shop, settings_for
 
 
 @pytest.fixture
-async def owner(nats_server: Server) -> AsyncIterator[Owner]:
-    async with Owner.open(nats_server.url) as owner:
+async def owner(nats_server: Server) -> AsyncIterator[FakeOwner]:
+    async with FakeOwner.open(nats_server.url) as owner:
         yield owner
 
 
@@ -27,8 +27,8 @@ def _at_least(runs: dict[str, int], count: int) -> bool:
     return len(runs) >= count
 
 
-async def test_an_outcome_waits_for_the_server(owner: Owner, nats_server: Server, tmp_path: Path) -> None:
-    async with open_shop(settings_for(nats_server.url, tmp_path)):
+async def test_an_outcome_waits_for_the_server(owner: FakeOwner, nats_server: Server, tmp_path: Path) -> None:
+    async with running_executor(settings_for(nats_server.url, tmp_path)):
         item = await owner.submit(
             Shell(command=f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo 42; touch {tmp_path}/gone")
         )
@@ -43,9 +43,9 @@ async def test_an_outcome_waits_for_the_server(owner: Owner, nats_server: Server
 
 
 async def test_an_attempt_that_lost_its_lease_to_an_outage_has_not_failed(
-    owner: Owner, nats_server: Server, tmp_path: Path
+    owner: FakeOwner, nats_server: Server, tmp_path: Path
 ) -> None:
-    async with open_shop(settings_for(nats_server.url, tmp_path)):
+    async with running_executor(settings_for(nats_server.url, tmp_path)):
         command = f"echo $$ > {tmp_path}/pid; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
         item = await owner.submit(Shell(command=command), delivery="exactly_once")
         await eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "its pid")
@@ -62,7 +62,7 @@ async def test_an_attempt_that_lost_its_lease_to_an_outage_has_not_failed(
 
 
 async def test_nothing_is_lost_or_forgotten_while_the_server_comes_and_goes(
-    owner: Owner, nats_server: Server, tmp_path: Path
+    owner: FakeOwner, nats_server: Server, tmp_path: Path
 ) -> None:
     worker = Worker(slots=16)
     runs: dict[str, int] = {}
@@ -72,7 +72,7 @@ async def test_nothing_is_lost_or_forgotten_while_the_server_comes_and_goes(
         runs[context.run_id] = runs.get(context.run_id, 0) + 1
         await asyncio.sleep(0.01)
 
-    async with open_shop(settings_for(nats_server.url, tmp_path), [worker], processes=False):
+    async with running_executor(settings_for(nats_server.url, tmp_path), [worker], processes=False):
         items = [owner.item(Handler(handler="count")) for _ in range(600)]
         await owner.give(*items)
         for share in (100, 300):

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import msgspec
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.in_process import running_executor
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.events import Instant, RunsMissed, RunStarted, RunSucceeded
 from waterclock.proto.spec import Shell
 from waterclock.proto.work import WorkItem
-from workshop.owner import Owner
-from workshop.shop import open_shop
 
 
-def _was_told(owner: Owner, item: WorkItem) -> bool:
+def _was_told(owner: FakeOwner, item: WorkItem) -> bool:
     return bool(owner.of(item))
 
 
 async def test_it_is_missed_when_it_is_taken_and_the_slot_goes_to_the_next(
-    owner: Owner, settings: Settings, tmp_path: Path
+    owner: FakeOwner, settings: Settings, tmp_path: Path
 ) -> None:
     long_ago: Instant = owner.item(Shell(command="")).due - 60 * SECOND
     stale = [
@@ -36,7 +36,7 @@ async def test_it_is_missed_when_it_is_taken_and_the_slot_goes_to_the_next(
         Shell(command="true"), run={"due": long_ago, "attempt": 2}, start_deadline_seconds=30
     )
     await owner.give(*stale, fresh, retried)
-    async with open_shop(msgspec.structs.replace(settings, slots=1)):
+    async with running_executor(msgspec.structs.replace(settings, slots=1)):
         await owner.end_of(fresh, RunSucceeded)
         await owner.end_of(retried, RunSucceeded)
         for item in stale:

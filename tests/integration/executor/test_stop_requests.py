@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.in_process import running_executor
+from support.waiting import eventually, is_alive
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor import Context, Worker
 from waterclock.proto.events import RunCancelled, RunSucceeded
 from waterclock.proto.spec import Argv, Handler, Shell
-from workshop.owner import Owner, eventually
-from workshop.separate import alive
-from workshop.shop import open_shop
 
 STUBBORN = """
 trap '' TERM
@@ -28,32 +28,32 @@ while :; do sleep 300; done
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["term-grace-kill", "kill"])
 async def test_a_stubborn_tree_is_gone_when_the_run_is_cancelled(
-    owner: Owner, settings: Settings, tmp_path: Path, at_once: bool
+    owner: FakeOwner, settings: Settings, tmp_path: Path, at_once: bool
 ) -> None:
     pids = tmp_path / "pids"
-    async with open_shop(msgspec.structs.replace(settings, stop_grace_seconds=0.3)) as shop:
+    async with running_executor(msgspec.structs.replace(settings, stop_grace_seconds=0.3)) as executor:
         item = await owner.submit(Shell(command=STUBBORN.format(pids=pids)))
         await owner.start_of(item)
         await eventually(lambda: len(_pids(pids)) == 5, "five processes")
-        assert all(alive(pid) for pid in _pids(pids))
-        await owner.stop(item.run_id, to=shop.executor_id, now=at_once)
+        assert all(is_alive(pid) for pid in _pids(pids))
+        await owner.stop(item.run_id, to=executor.executor_id, now=at_once)
         end = await owner.end_of(item, RunCancelled)
-        assert [pid for pid in _pids(pids) if alive(pid)] == []
+        assert [pid for pid in _pids(pids) if is_alive(pid)] == []
         assert end.reason == "cancelled by a test"
         assert end.exit_code == 128 + 9
         await owner.nothing_left()
 
 
-async def test_a_program_may_clean_up_in_its_grace(owner: Owner, settings: Settings) -> None:
-    async with open_shop(settings) as shop:
+async def test_a_program_may_clean_up_in_its_grace(owner: FakeOwner, settings: Settings) -> None:
+    async with running_executor(settings) as executor:
         item = await owner.submit(Shell(command="trap 'echo bye; exit 3' TERM; echo up; sleep 60 & wait"))
-        await eventually(lambda: owner.said(shop.executor_id, item, b"up\n"), "its first word")
+        await eventually(lambda: owner.said(executor.executor_id, item, b"up\n"), "its first word")
         await owner.stop(item.run_id)
         end = await owner.end_of(item, RunCancelled)
         assert end.exit_code == 3
 
 
-async def test_a_handler_is_cancelled_where_it_waits(owner: Owner, settings: Settings) -> None:
+async def test_a_handler_is_cancelled_where_it_waits(owner: FakeOwner, settings: Settings) -> None:
     worker = Worker()
     waiting = asyncio.Event()
     cleaned_up: list[str] = []
@@ -66,7 +66,7 @@ async def test_a_handler_is_cancelled_where_it_waits(owner: Owner, settings: Set
         finally:
             cleaned_up.append(context.run_id)
 
-    async with open_shop(settings, [worker], processes=False):
+    async with running_executor(settings, [worker], processes=False):
         item = await owner.submit(Handler(handler="wait"))
         await waiting.wait()
         await owner.stop(item.run_id)
@@ -74,7 +74,7 @@ async def test_a_handler_is_cancelled_where_it_waits(owner: Owner, settings: Set
         assert cleaned_up == [item.run_id]
 
 
-async def test_a_handler_in_a_thread_is_interrupted(owner: Owner, settings: Settings) -> None:
+async def test_a_handler_in_a_thread_is_interrupted(owner: FakeOwner, settings: Settings) -> None:
     worker = Worker()
 
     @worker.handler("spin")
@@ -87,7 +87,7 @@ async def test_a_handler_in_a_thread_is_interrupted(owner: Owner, settings: Sett
     def after(context: Context, payload: Any) -> str:
         return "undisturbed"
 
-    async with open_shop(settings, [worker], processes=False):
+    async with running_executor(settings, [worker], processes=False):
         item = await owner.submit(Handler(handler="spin"))
         await owner.start_of(item)
         await owner.stop(item.run_id)
@@ -96,8 +96,8 @@ async def test_a_handler_in_a_thread_is_interrupted(owner: Owner, settings: Sett
         assert (await owner.end_of(next_one, RunSucceeded)).output == "undisturbed"
 
 
-async def test_work_withdrawn_before_it_came_is_dropped(owner: Owner, settings: Settings) -> None:
-    async with open_shop(settings):
+async def test_work_withdrawn_before_it_came_is_dropped(owner: FakeOwner, settings: Settings) -> None:
+    async with running_executor(settings):
         item = owner.item(Argv(command=("true",)))
         await owner.stop(item.run_id)
         marker = await owner.submit(Argv(command=("true",)))
@@ -107,8 +107,8 @@ async def test_work_withdrawn_before_it_came_is_dropped(owner: Owner, settings: 
         assert owner.of(item) == []
 
 
-async def test_cancelling_twice_or_late_is_harmless(owner: Owner, settings: Settings) -> None:
-    async with open_shop(settings):
+async def test_cancelling_twice_or_late_is_harmless(owner: FakeOwner, settings: Settings) -> None:
+    async with running_executor(settings):
         item = await owner.submit(Argv(command=("sleep", "60")))
         await owner.start_of(item)
         await owner.stop(item.run_id)

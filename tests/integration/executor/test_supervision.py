@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from executor_rig.fake_owner import FakeOwner
+from executor_rig.in_process import running_executor
 from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.runtime.tasks import TaskEnded
@@ -17,8 +19,6 @@ from waterclock.executor.service import Executor
 from waterclock.proto.events import RunSucceeded
 from waterclock.proto.spec import Handler
 from waterclock.proto.work import ClaimReply, WorkItem
-from workshop.owner import Owner
-from workshop.shop import open_shop
 
 worker = Worker(slots=4)
 
@@ -31,7 +31,7 @@ async def quick(context: Context, payload: Any) -> None: ...
     ("part", "task"), [(KeepAlive, "run"), (Heartbeat, "run"), (Puller, "_watch_ages")], ids=str
 )
 async def test_a_background_task_that_returns_ends_the_executor(
-    owner: Owner, settings: Settings, monkeypatch: pytest.MonkeyPatch, part: type, task: str
+    owner: FakeOwner, settings: Settings, monkeypatch: pytest.MonkeyPatch, part: type, task: str
 ) -> None:
     async def returns(_: Any) -> None: ...
 
@@ -42,7 +42,7 @@ async def test_a_background_task_that_returns_ends_the_executor(
 
 
 async def test_an_attempt_that_fails_to_be_resolved_is_delivered_again(
-    owner: Owner, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    owner: FakeOwner, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claimed = []
 
@@ -53,7 +53,7 @@ async def test_an_attempt_that_fails_to_be_resolved_is_delivered_again(
         return ClaimReply(verdict="run")
 
     monkeypatch.setattr(Claims, "ask", fails_once)
-    async with open_shop(settings, [worker], processes=False):
+    async with running_executor(settings, [worker], processes=False):
         item = await owner.submit(Handler(handler="quick"), run={"recovered": True})
         await owner.end_of(item, RunSucceeded)
     assert claimed == [1, 2]

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import eventually, is_alive
 from waterclock.executor.warden.client import CannotStart, Process, WardenClient
 from waterclock.executor.warden.messages import Limits
-from workshop.owner import eventually
-from workshop.separate import alive
 
 PATH = {"PATH": "/bin:/usr/bin"}
 
@@ -94,7 +93,7 @@ async def test_everything_goes_when_the_executor_does(tmp_path: Path) -> None:
         start(warden, "sh", "-c", f"(setsid sleep 300 & echo $! >> {pids}); echo $$ >> {pids}; sleep 300")
         await eventually(lambda: pids.exists() and len(pids.read_text().split()) == 2, "two processes")
         root = warden.root
-    assert not any(alive(int(pid)) for pid in pids.read_text().split())
+    assert not any(is_alive(int(pid)) for pid in pids.read_text().split())
     assert await asyncio.to_thread(root.exists) is False
 
 

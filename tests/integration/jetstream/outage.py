@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from servers.server import Server
-from waiting import until
+from support.waiting import eventually
 
 
 async def kill(server: Server) -> None:
@@ -30,7 +30,9 @@ async def hanging(server: Server) -> AsyncIterator[None]:
     """A server that is there and does nothing."""
     os.kill(server.pid, signal.SIGSTOP)
     try:
-        await until(lambda: all(state == "T" for state in _states(server.pid)), what="the server to stop")
+        await eventually(
+            lambda: all(state == "T" for state in _states(server.pid)), what="the server to stop"
+        )
         yield
     finally:
         os.kill(server.pid, signal.SIGCONT)

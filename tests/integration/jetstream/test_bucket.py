@@ -2,7 +2,7 @@
 
 import pytest
 
-from integration.jetstream.eventually import eventually
+from support.waiting import eventually
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
@@ -49,7 +49,7 @@ async def test_create_only_what_does_not_live(control: Bucket) -> None:
 
 async def test_create_over_the_marker_of_an_expired_key(control: Bucket, connection: Connection) -> None:
     await control.create("member.executor.a", b"1", ttl=1)
-    await eventually(lambda: control.get("member.executor.a"), lambda entry: entry is None, within=3)
+    await eventually(lambda: control.get("member.executor.a"), wanted=lambda entry: entry is None, within=3)
     marker = await last_message(connection, "KV_control", "$KV.control.member.executor.a")
     assert marker is not None
     assert marker.is_absent
@@ -72,7 +72,7 @@ async def test_an_update_keeps_a_key_alive(control: Bucket) -> None:
     revision = await control.create("member.a", b"1", ttl=1)
     await control.put("witness", b"1", ttl=1)
     await control.update("member.a", b"2", revision, ttl=60)
-    await eventually(lambda: control.get("witness"), lambda entry: entry is None, within=3)
+    await eventually(lambda: control.get("witness"), wanted=lambda entry: entry is None, within=3)
     assert await control.get("member.a") is not None
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from servers.server import Server
+from support.waiting import eventually
 from waterclock.core.jetstream import bucket as buckets
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
@@ -10,8 +11,6 @@ from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.proto import names
-
-from .eventually import eventually
 
 
 async def test_a_deleted_key_does_not_come_back_after_a_kill(
@@ -27,10 +26,14 @@ async def test_a_deleted_key_does_not_come_back_after_a_kill(
         await bucket.put_many({"0.removed": None})
         await bucket.release("0.released")
         # What is left: the one that is kept, and the tombstone that stays.
-        await eventually(lambda: stream_state(connection, bucket.stream), lambda state: state.messages == 2)
+        await eventually(
+            lambda: stream_state(connection, bucket.stream), wanted=lambda state: state.messages == 2
+        )
         nats_server.kill()
         nats_server.start()
-        await eventually(lambda: stream_state(connection, bucket.stream), lambda state: state.messages == 2)
+        await eventually(
+            lambda: stream_state(connection, bucket.stream), wanted=lambda state: state.messages == 2
+        )
         assert [entry.key for entry in await bucket.scan("0.*")] == ["0.kept"]
         assert await bucket.get("0.deleted") is None
 
@@ -43,10 +46,12 @@ async def test_a_key_whose_time_was_over_does_not_come_back_after_a_kill(nats_se
         for _ in range(3):
             await bucket.put("0.dead", b"1", ttl=1)
         await bucket.put("0.kept", b"1")
-        await eventually(lambda: stream_state(connection, bucket.stream), lambda state: state.messages == 1)
+        await eventually(
+            lambda: stream_state(connection, bucket.stream), wanted=lambda state: state.messages == 1
+        )
         nats_server.kill()
         nats_server.start()
-        await eventually(lambda: bucket.get("0.dead"), lambda entry: entry is None)
+        await eventually(lambda: bucket.get("0.dead"), wanted=lambda entry: entry is None)
         assert [entry.key for entry in await bucket.scan("0.*")] == ["0.kept"]
         await bucket.create("0.dead", b"2", ttl=60)
         entry = await bucket.get("0.dead")

@@ -6,10 +6,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from integration.jetstream.eventually import eventually
 from integration.jetstream.outage import restart
 from integration.jetstream.relay import relay
 from servers.server import Server
+from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotFound
 from waterclock.core.jetstream.messages import stream_state
@@ -60,7 +60,7 @@ async def test_what_is_acked_is_gone(connection: Connection, publisher: Publishe
         assert {delivery.delivered for delivery in taken} == {1}
         for delivery in taken:
             pull.ack(delivery)
-        await eventually(lambda: stream_state(connection, "WORK"), lambda state: state.messages == 0)
+        await eventually(lambda: stream_state(connection, "WORK"), wanted=lambda state: state.messages == 0)
 
 
 async def test_what_is_not_acked_comes_again(
@@ -180,7 +180,9 @@ async def test_deliveries_go_on_after_a_crash_of_the_server(
             (delivery,) = await asyncio.wait_for(waiting, 2)
             assert int(delivery.data) == round_
             pull.ack(delivery)
-            await eventually(lambda: stream_state(connection, "WORK"), lambda state: state.messages == 0)
+            await eventually(
+                lambda: stream_state(connection, "WORK"), wanted=lambda state: state.messages == 0
+            )
 
 
 async def test_an_unfinished_attempt_can_be_acked_after_a_reconnect(
@@ -201,7 +203,7 @@ async def test_an_unfinished_attempt_can_be_acked_after_a_reconnect(
         assert pull.unfinished == 2
         pull.ack(first)
         pull.ack(second)
-        await eventually(lambda: stream_state(connection, "WORK"), lambda state: state.messages == 0)
+        await eventually(lambda: stream_state(connection, "WORK"), wanted=lambda state: state.messages == 0)
         await queue(publisher, 3, 4)
         assert [int(delivery.data) for delivery in await take(pull, 2)] == [3, 4]
 

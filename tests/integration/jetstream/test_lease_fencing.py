@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from integration.jetstream.eventually import eventually
 from integration.jetstream.outage import restart
 from servers.server import Server
+from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, Refused
 from waterclock.core.jetstream.lease import Lease
@@ -59,7 +59,7 @@ async def test_it_expires_and_passes_to_the_next(connection: Connection, publish
     token = await a.acquire()
     assert token is not None
     assert await b.acquire() is None
-    await eventually(b.acquire, lambda taken: taken is not None, within=3)
+    await eventually(b.acquire, wanted=lambda taken: taken is not None, within=3)
     assert time.monotonic() - began >= 1
     assert not a.held
     with pytest.raises(Conflict):
@@ -83,7 +83,7 @@ async def test_an_old_token_does_not_come_back_when_the_newer_lease_expires(
         ttl_seconds=1,
         rollup=True,
     )
-    await eventually(a.read, lambda state: state is None, within=3)
+    await eventually(a.read, wanted=lambda state: state is None, within=3)
     with pytest.raises(Conflict):
         await append(publisher, old)
     with pytest.raises(Conflict):
@@ -112,7 +112,9 @@ async def test_what_a_release_leaves_goes_away(connection: Connection, publisher
     a = lease(connection, publisher, "a")
     await a.acquire()
     await a.release()
-    await eventually(lambda: stream_state(connection, "RUNS"), lambda state: state.messages == 0, within=3)
+    await eventually(
+        lambda: stream_state(connection, "RUNS"), wanted=lambda state: state.messages == 0, within=3
+    )
     assert await a.acquire() is not None
 
 
@@ -164,7 +166,7 @@ async def test_the_lease_survives_a_crash_of_the_server_and_still_expires(
     token = await a.renew()
     assert await append(publisher, token)
     assert await b.acquire() is None
-    await eventually(b.acquire, lambda taken: taken is not None, within=4)
+    await eventually(b.acquire, wanted=lambda taken: taken is not None, within=4)
 
 
 async def test_the_shortest_term_is_a_second(connection: Connection, publisher: Publisher) -> None:

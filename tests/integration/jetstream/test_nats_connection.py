@@ -15,7 +15,7 @@ from integration.jetstream.credentials import decentralised_auth, self_signed
 from integration.jetstream.outage import kill, start
 from integration.jetstream.relay import relay
 from servers.server import Server
-from waiting import until
+from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, NotFound, Refused
 from waterclock.core.runtime.ports import reserved_port
@@ -147,10 +147,10 @@ async def test_a_question_on_the_way_fails_when_the_server_goes_and_the_return_i
         with pytest.raises(LogUnavailable):
             await asking
         assert time.monotonic() - began < 5
-        await until(lambda: returned == ["first", "second"])
+        await eventually(lambda: returned == ["first", "second"])
         unregister()
         wire.cut()
-        await until(lambda: returned == ["first", "second", "second"])
+        await eventually(lambda: returned == ["first", "second", "second"])
         assert (await connection.request("$JS.API.INFO")).data
 
 

@@ -5,10 +5,10 @@ from contextlib import suppress
 
 import pytest
 
-from integration.jetstream.eventually import eventually
 from integration.jetstream.outage import restart
 from integration.jetstream.relay import relay
 from servers.server import Server
+from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotFound
 from waterclock.core.jetstream.publisher import Message, Publisher
@@ -177,7 +177,7 @@ async def test_through_silence(connection: Connection, publisher: Publisher, log
         wire.muted = True
         await store(publisher, 0, 100)
         await eventually(
-            lambda: consumers_of(connection, "JOBS"), lambda names: bool(set(names) - set(first))
+            lambda: consumers_of(connection, "JOBS"), wanted=lambda names: bool(set(names) - set(first))
         )
         wire.muted = False
         assert await read(pull, 100) == list(range(100))
@@ -208,8 +208,8 @@ async def test_it_leaves_no_consumer_behind(
                 wire.cut()
                 await publisher.publish("wc.jobs.1.x", str(number).encode())
                 assert await read(pull, 1, within=1.5) == [number]
-            await eventually(lambda: consumers_of(connection, "JOBS"), lambda names: len(names) == 1)
-        await eventually(lambda: consumers_of(connection, "JOBS"), lambda names: names == [])
+            await eventually(lambda: consumers_of(connection, "JOBS"), wanted=lambda names: len(names) == 1)
+        await eventually(lambda: consumers_of(connection, "JOBS"), wanted=lambda names: names == [])
 
 
 async def test_a_stream_that_is_not_there_is_said_at_once_or_later(connection: Connection) -> None:

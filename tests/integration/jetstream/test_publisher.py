@@ -2,7 +2,7 @@
 
 import pytest
 
-from integration.jetstream.eventually import eventually
+from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, Duplicate, LogFull, LogUnavailable, TooLarge
 from waterclock.core.jetstream.messages import last_message, message_at, next_message, stream_state
@@ -130,5 +130,5 @@ async def test_a_finished_job_leaves_with_all_its_history(
     await publisher.publish(
         "wc.jobs.1.a", b"ended", expect=Expect(last_subject_sequence=before), rollup=True, ttl_seconds=1
     )
-    await eventually(lambda: stream_state(connection, "JOBS"), lambda state: state.messages == 0)
+    await eventually(lambda: stream_state(connection, "JOBS"), wanted=lambda state: state.messages == 0)
     assert await last_message(connection, "JOBS", "wc.jobs.1.a") is None

@@ -8,7 +8,7 @@ from nats.errors import StaleConnectionError
 from integration.jetstream.outage import hanging
 from integration.jetstream.relay import relay
 from servers.server import Server
-from waiting import until
+from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.nats_client import Disconnected
 
@@ -18,13 +18,13 @@ async def test_a_tap_hears_until_it_ends_also_after_a_reconnect(log_url: str) ->
         heard: list[bytes] = []
         end = await connection.nc.tap("topic.*", lambda *message: heard.append(message[3]))
         connection.nc.send(b"PUB topic.a 1\r\n1\r\n")
-        await until(lambda: heard == [b"1"])
+        await eventually(lambda: heard == [b"1"])
         returned = asyncio.Event()
         connection.on_reconnect(returned.set)
         wire.cut()
         await returned.wait()
         connection.nc.send(b"PUB topic.a 1\r\n2\r\n")
-        await until(lambda: heard == [b"1", b"2"])
+        await eventually(lambda: heard == [b"1", b"2"])
         end()
         connection.nc.send(b"PUB topic.a 1\r\n3\r\n")
         await connection.nc.flush()
@@ -40,7 +40,7 @@ async def test_taps_and_nats_pys_own_subscriptions_live_together(log_url: str) -
         await connection.nc.publish("topic.a", b"x" * 200_000, headers={"A": "1"})
         message = await ordinary.next_msg(timeout=5)
         assert (len(message.data), message.headers) == (200_000, {"A": "1"})
-        await until(lambda: tapped == [message.data])
+        await eventually(lambda: tapped == [message.data])
 
 
 async def test_what_is_said_in_one_turn_is_one_write(log_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ async def test_what_is_said_in_one_turn_is_one_write(log_url: str, monkeypatch: 
         monkeypatch.setattr(transport, "write", spied)
         for number in range(100):
             connection.nc.send_soon(b"PUB topic 3\r\n%03d\r\n" % number)
-        await until(lambda: len(heard) == 100)
+        await eventually(lambda: len(heard) == 100)
         assert heard == [b"%03d" % number for number in range(100)]
         assert len(writes) == 1
 
@@ -73,13 +73,13 @@ async def test_nothing_is_kept_over_a_disconnect(log_url: str) -> None:
         await connection.nc.flush()
         connection.nc._pending = [b"PUB topic 5\r\nghost\r\n"]
         wire.cut()
-        await until(lambda: not connection.nc.is_connected)
+        await eventually(lambda: not connection.nc.is_connected)
         with pytest.raises(Disconnected):
             connection.nc.send(b"PUB topic 5\r\nghost\r\n")
         connection.nc.send_soon(b"PUB topic 5\r\nghost\r\n")
         await returned.wait()
         connection.nc.send(b"PUB topic 4\r\nreal\r\n")
-        await until(lambda: heard)
+        await eventually(lambda: heard)
         assert heard == [b"real"]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from integration.jetstream.eventually import eventually
+from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import AlreadyQueued, LogFull
 from waterclock.core.jetstream.messages import stream_state
@@ -44,7 +44,7 @@ async def test_an_attempt_is_queued_once_until_it_is_acked(
         with pytest.raises(AlreadyQueued):
             await publisher.publish(subject, b"again")
         pull.ack(delivery)
-        await eventually(lambda: stream_state(connection, "WORK"), lambda state: state.messages == 0)
+        await eventually(lambda: stream_state(connection, "WORK"), wanted=lambda state: state.messages == 0)
     assert await publisher.publish(subject, b"again") == 2
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from waiting import until
+from support.waiting import eventually
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
@@ -18,9 +18,9 @@ from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts import service
-from waterclock.projector.alerts.alert import AlertState
+from waterclock.projector.alerts.alert import State
 from waterclock.projector.alerts.signing import KEY_ID, SIGNATURE, TIMESTAMP, verify
-from waterclock.projector.membership import Membership
+from waterclock.projector.membership import Share
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Frame, JobCreated, JobFrame, RunEvent, RunFailed, RunsMissed, RunSucceeded
@@ -104,9 +104,9 @@ class Log:
             RunSucceeded(run_id=f"{job_id}@{number}", at=now, attempt=1, executor_id="e", started=now)
         )
 
-    async def state(self) -> AlertState | None:
+    async def state(self) -> State | None:
         entry = await self.control.get(names.ALERTS_KEY)
-        return None if entry is None else msgspec.json.decode(entry.value, type=AlertState)
+        return None if entry is None else msgspec.json.decode(entry.value, type=State)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def appending(log: Log, receiver: Receiver, **settings: Any) -> AsyncItera
         "alert_timeout_seconds": 0.3,
         **settings,
     }
-    share = Membership(log.control, "projector-test", PARTITIONS)
+    share = Share(log.control, "projector-test", PARTITIONS)
     share.partitions = frozenset(range(PARTITIONS))
     task = asyncio.create_task(
         service.run(Settings(**given), log.connection, log.control, share, "projector-test")
@@ -154,10 +154,10 @@ async def test_a_critical_failure_is_told_signed_and_resolved(log: Log, receiver
     await log.define("backup", critical=True, labels={"team": "data"})
     async with appending(log, receiver):
         await log.fail("backup")
-        await until(lambda: receiver.taken, what="an alert")
+        await eventually(lambda: receiver.taken, what="an alert")
         await log.fail("backup", 2)
         await log.succeed("backup", 3)
-        await until(lambda: len(receiver.taken) == 2, what="the recovery")
+        await eventually(lambda: len(receiver.taken) == 2, what="the recovery")
     fired, resolved = receiver.taken
     assert (fired["rule"], fired["severity"], fired["labels"]) == (
         "critical_failure",
@@ -180,13 +180,13 @@ async def test_a_receiver_that_refuses_then_hangs_then_recovers_gets_everything_
     await log.define("two")
     async with appending(log, receiver):
         await log.fail("one")
-        await until(lambda: receiver.calls >= 1, what="a refused call")
+        await eventually(lambda: receiver.calls >= 1, what="a refused call")
         receiver.mood = None
         calls = receiver.calls
         await log.fail("two")
-        await until(lambda: receiver.calls > calls, what="a call that hangs")
+        await eventually(lambda: receiver.calls > calls, what="a call that hangs")
         receiver.mood = 200
-        await until(lambda: len(receiver.taken) >= 2, within=15, what="both alerts")
+        await eventually(lambda: len(receiver.taken) >= 2, within=15, what="both alerts")
     assert sorted(alert["job_id"] for alert in receiver.taken) == ["one", "two"]
     state = await log.state()
     assert state is not None
@@ -198,14 +198,16 @@ async def test_a_restart_loses_and_repeats_nothing(log: Log, receiver: Receiver)
     await log.define("one")
     async with appending(log, receiver):
         await log.fail("one")
-        await until(lambda: receiver.calls >= 1, what="a refused call")
+        await eventually(lambda: receiver.calls >= 1, what="a refused call")
     await log.fail("two")
     receiver.mood = 200
     async with appending(log, receiver):
-        await until(lambda: len(receiver.taken) >= 2, within=15, what="what waited, and what came meanwhile")
+        await eventually(
+            lambda: len(receiver.taken) >= 2, within=15, what="what waited, and what came meanwhile"
+        )
     async with appending(log, receiver):
         await log.fail("three")
-        await until(lambda: len(receiver.taken) >= 3, what="the next one")
+        await eventually(lambda: len(receiver.taken) >= 3, what="the next one")
     assert sorted(alert["job_id"] for alert in receiver.taken) == ["one", "three", "two"]
 
 
@@ -215,7 +217,7 @@ async def test_given_up_silenced_and_grouped(log: Log, receiver: Receiver) -> No
     async with appending(log, receiver, alert_silence="env=dev", alert_give_up_seconds=1):
         await log.fail("quiet")
         await log.fail("lost")
-        await until(lambda: receiver.calls >= 2, within=15, what="two tries")
+        await eventually(lambda: receiver.calls >= 2, within=15, what="two tries")
         deadline = asyncio.get_running_loop().time() + 10
         while (state := await log.state()) is not None and state.outbox:
             assert asyncio.get_running_loop().time() < deadline
@@ -227,7 +229,9 @@ async def test_given_up_silenced_and_grouped(log: Log, receiver: Receiver) -> No
             await log.write(
                 RunsMissed(run_id=job, at=now, version=1, scheduled=now, until=now, count=1, reason="down")
             )
-        await until(lambda: sum(1 + alert["more"] for alert in receiver.taken) >= 60, what="all missed runs")
+        await eventually(
+            lambda: sum(1 + alert["more"] for alert in receiver.taken) >= 60, what="all missed runs"
+        )
     assert {alert["rule"] for alert in receiver.taken} == {"missed"}
 
 
@@ -235,6 +239,6 @@ async def test_the_first_reader_begins_now_and_not_with_history(log: Log, receiv
     await log.fail("ancient")
     async with appending(log, receiver, alert_format="slack"):
         await log.fail("fresh")
-        await until(lambda: receiver.taken, what="an alert")
+        await eventually(lambda: receiver.taken, what="an alert")
     assert len(receiver.taken) == 1
     assert "fresh@1 failed: exit 1" in receiver.taken[0]["text"]

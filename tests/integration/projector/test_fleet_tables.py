@@ -4,7 +4,8 @@ import asyncpg
 import msgspec
 
 from projector_rig.log import Log
-from projector_rig.service import eventually, running_projector
+from projector_rig.service import AWAY, running_projector
+from support.waiting import eventually
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import ensure_work_consumers
@@ -34,7 +35,7 @@ async def test_executors_come_drain_and_go(
             return bool(await database.fetchval("SELECT status FROM waterclock.executors") == status)
 
         so.__doc__ = f"the executor is {status}"
-        await eventually(so)
+        await eventually(so, through=AWAY)
 
     async with running_projector(nats_url, database_url):
         await control.put(key, msgspec.json.encode(beat))
@@ -68,7 +69,7 @@ async def test_queues_show_what_waits(
         return row is not None and tuple(row) == (3, 0, 0, True)
 
     async with running_projector(nats_url, database_url):
-        await eventually(counted)
+        await eventually(counted, through=AWAY)
         assert await database.fetchval("SELECT count(*) FROM waterclock.queues") == 10
         assert await database.fetchval("SELECT sum(waiting) FROM waterclock.queues WHERE handler = ''") == 0
         await log.connection.api("CONSUMER.DELETE.WORK.default_light_0")
@@ -77,4 +78,4 @@ async def test_queues_show_what_waits(
             """the queue that was removed is gone"""
             return bool(await database.fetchval("SELECT count(*) FROM waterclock.queues") == 9)
 
-        await eventually(gone)
+        await eventually(gone, through=AWAY)

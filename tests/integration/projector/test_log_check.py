@@ -7,8 +7,9 @@ import pytest
 
 from projector_rig.builders import queued
 from projector_rig.log import Log
-from projector_rig.service import caught_up, eventually, running_projector
+from projector_rig.service import AWAY, caught_up, running_projector
 from servers.server import Server
+from support.waiting import eventually
 from waterclock.core.jetstream.log_identity import LogReplaced, LogTrimmed, LogWentBack, WrongLog
 
 
@@ -82,7 +83,7 @@ async def test_positions_follow_a_log_that_goes_on_with_other_things(
             query = "SELECT min(position) FROM waterclock.projection_state WHERE stream = 'RUNS'"
             return bool(await database.fetchval(query) == last)
 
-        await eventually(followed)
+        await eventually(followed, through=AWAY)
         await log.runs(queued("b"))
         await caught_up(nats_url, database_url)
     assert await database.fetchval("SELECT count(*) FROM waterclock.job_runs") == 2

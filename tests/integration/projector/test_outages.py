@@ -11,9 +11,10 @@ from projector_rig.builders import created, queued, succeeded
 from projector_rig.log import PARTITIONS, Log
 from projector_rig.process import ProjectorProcess
 from projector_rig.random_history import RandomHistory
-from projector_rig.service import caught_up, eventually, running_projector, settings
+from projector_rig.service import AWAY, caught_up, running_projector, settings
 from projector_rig.tables import contents
 from servers.server import Server
+from support.waiting import eventually
 from waterclock.core.domain.partition.rendezvous import assigned
 from waterclock.projector.rebuild.rebuilder import rebuild
 
@@ -49,7 +50,7 @@ async def paused(caplog: pytest.LogCaptureFixture) -> None:
         """the projector says that it pauses"""
         return "folding pauses" in caplog.messages
 
-    await eventually(said)
+    await eventually(said, through=AWAY)
 
 
 async def test_postgres_away_for_a_while_is_waited_for(
@@ -149,7 +150,7 @@ async def test_projectors_share_the_partitions_and_take_over(
             async def two_are_at_work() -> bool:
                 return await projectors() == 2
 
-            await eventually(two_are_at_work)
+            await eventually(two_are_at_work, through=AWAY)
             await appending
             await caught_up(nats_url, database_url)
         await log.runs(queued("after"))

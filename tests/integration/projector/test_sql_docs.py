@@ -9,7 +9,8 @@ import pytest
 
 from projector_rig.builders import EVERY_MINUTE, created, failed, outcome, queued, started, succeeded
 from projector_rig.log import Log
-from projector_rig.service import caught_up, eventually, running_projector
+from projector_rig.service import AWAY, caught_up, running_projector
+from support.waiting import eventually
 from waterclock.core.domain.instants import DAY, MINUTE, SECOND
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.publisher import Publisher
@@ -79,7 +80,7 @@ async def reader(
             query = "SELECT (SELECT count(*) FROM waterclock.executors) * (SELECT count(*) FROM waterclock.queues)"
             return bool(await database.fetchval(query))
 
-        await eventually(counted)
+        await eventually(counted, through=AWAY)
     await database.execute("SET ROLE waterclock_reader")
     return database
 

@@ -16,7 +16,7 @@ import pytest
 
 from integration.runtime.test_up import Running, connection_of, up
 from servers.server import Server
-from waiting import until
+from support.waiting import eventually
 from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.runtime.data_directory import read_processes
 from waterclock.core.runtime.embedded import nats as embedded_nats
@@ -189,8 +189,8 @@ async def test_a_supervised_server_never_gives_up_for_a_port(
 
         [pid] = read_processes(tmp_path)[embedded.name]
         os.kill(pid, signal.SIGKILL)
-        await until(lambda: thief.take(port_of(url)), what="the port")
-        await until(lambda: len(urls) == 2, within=20, what="the server's return")
+        await eventually(lambda: thief.take(port_of(url)), what="the port")
+        await eventually(lambda: len(urls) == 2, within=20, what="the server's return")
         assert urls[1] != url
         assert await serves(urls[1])
 
@@ -215,8 +215,8 @@ async def loses_its_port(
 ) -> None:
     before, pids = connection_of(running.data), running.pids()
     os.kill(pids[name], signal.SIGKILL)
-    await until(lambda: thief.take(port_of(before[address])), what=f"the port of {name}")
-    await until(lambda: connection_of(running.data)[address] != before[address], within=30, what=address)
+    await eventually(lambda: thief.take(port_of(before[address])), what=f"the port of {name}")
+    await eventually(lambda: connection_of(running.data)[address] != before[address], within=30, what=address)
     assert {**connection_of(running.data), address: ""} == {**before, address: ""}
     await until_it_works(running.data)
     assert {other for other, pid in running.pids().items() if pid != pids[other]} == restarted
@@ -238,8 +238,8 @@ async def until_it_works(data: Path) -> None:
             latest = _ask(http, "GET", f"/v1/jobs/{jobs[0]}/status").get("latest_run")
             return latest is not None and latest["status"] == "SUCCESS"
 
-        await until(submitted, within=40, what="a job to be accepted")
-        await until(succeeded, within=40, what="the job to succeed")
+        await eventually(submitted, within=40, what="a job to be accepted")
+        await eventually(succeeded, within=40, what="the job to succeed")
 
 
 def _ask(http: httpx.Client, method: str, path: str, body: object = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from servers.leftovers import leftovers
-from waiting import is_alive, until
+from support.waiting import eventually, is_alive
 from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.runtime.data_directory import DataInUse, locked, read_processes
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
@@ -42,7 +42,7 @@ async def test_a_killed_child_comes_back_and_the_file_says_so(tmp_path: Path) ->
         assert is_alive(executor)
 
         os.kill(scheduler, signal.SIGKILL)
-        await until(
+        await eventually(
             lambda: read_processes(tmp_path)["scheduler"] not in ([], [scheduler]), what="a new scheduler"
         )
 
@@ -65,7 +65,9 @@ async def test_the_file_stays_true_in_a_storm_of_kills(tmp_path: Path) -> None:
             for victim in executors():
                 os.kill(victim, signal.SIGKILL)
                 gone.add(victim)
-            await until(lambda: len(executors()) == 3 and not gone & set(executors()), what="three others")
+            await eventually(
+                lambda: len(executors()) == 3 and not gone & set(executors()), what="three others"
+            )
         assert all(map(is_alive, executors()))
         assert not any(map(is_alive, gone))
 
@@ -86,7 +88,7 @@ async def test_one_that_keeps_dying_is_started_ever_more_slowly() -> None:
     program = Recorded(READY)
     child = Child(program, changed=lambda: None, backoff=Backoff(first=0.05, longest=0.2))
     task = asyncio.create_task(child.run())
-    await until(lambda: len(program.launches) == 6)
+    await eventually(lambda: len(program.launches) == 6)
     await child.stop()
     await task
     waits = [later - earlier for earlier, later in zip(program.launches, program.launches[1:], strict=False)]
@@ -144,7 +146,7 @@ async def test_kill_does_not_wait(tmp_path: Path) -> None:
 async def test_stopping_while_starting_leaves_nothing(tmp_path: Path) -> None:
     async with Supervisor(tmp_path, names=[]) as supervisor:
         starting = asyncio.create_task(supervisor.start([component("slow", "import time; time.sleep(60)")]))
-        await until(lambda: "slow" in read_processes(tmp_path))
+        await eventually(lambda: "slow" in read_processes(tmp_path))
         [pid] = read_processes(tmp_path)["slow"]
         starting.cancel()
     assert not is_alive(pid)
@@ -157,8 +159,10 @@ async def test_an_embedded_server_is_a_child_like_the_others(tmp_path: Path) -> 
         await supervisor.start([ServerProgram(nats)])
         [pid] = read_processes(tmp_path)["nats"]
         os.kill(pid, signal.SIGKILL)
-        await until(lambda: read_processes(tmp_path)["nats"] not in ([], [pid]), what="a new nats-server")
-        await until(nats.ready, what="the new nats-server to take clients")
+        await eventually(
+            lambda: read_processes(tmp_path)["nats"] not in ([], [pid]), what="a new nats-server"
+        )
+        await eventually(nats.ready, what="the new nats-server to take clients")
 
 
 class Freezing(EmbeddedNats):
@@ -179,8 +183,10 @@ async def test_a_server_that_lives_but_is_of_no_use_is_started_anew(tmp_path: Pa
         await supervisor.start([ServerProgram(nats)])
         [pid] = read_processes(tmp_path)["nats"]
         nats.frozen = True
-        await until(lambda: read_processes(tmp_path)["nats"] not in ([], [pid]), what="a new nats-server")
-        await until(nats.ready, what="the new nats-server to take clients")
+        await eventually(
+            lambda: read_processes(tmp_path)["nats"] not in ([], [pid]), what="a new nats-server"
+        )
+        await eventually(nats.ready, what="the new nats-server to take clients")
 
 
 ORPHANS = """
@@ -223,16 +229,18 @@ async def test_nobody_outlives_a_supervisor_that_was_killed(tmp_path: Path) -> N
     ports = []
     for _ in range(2):
         supervisor = spawn([sys.executable, "-c", ORPHANS, str(tmp_path), STUBBORN])
-        await until((tmp_path / "up").exists, within=30, what="the supervisor")
+        await eventually((tmp_path / "up").exists, within=30, what="the supervisor")
         (tmp_path / "up").unlink()
         pids = [pid for group in read_processes(tmp_path).values() for pid in group]
         assert len(pids) == 3
         ports.append((tmp_path / "nats" / "port").read_text())
         supervisor.kill()
         await supervisor.wait()
-        await asyncio.gather(*(until(partial(_is_gone, pid), what="the children to end") for pid in pids))
+        await asyncio.gather(
+            *(eventually(partial(_is_gone, pid), what="the children to end") for pid in pids)
+        )
     assert ports[0] == ports[1]
-    await until(lambda: not [line for line in leftovers(0).values() if str(tmp_path) in line])
+    await eventually(lambda: not [line for line in leftovers(0).values() if str(tmp_path) in line])
 
 
 async def test_one_owner_for_each_directory(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from waiting import is_alive, until
+from support.waiting import eventually, is_alive
 from waterclock.core.runtime.data_directory import read_processes
 from waterclock.core.runtime.processes.process import Process, spawn
 
@@ -41,7 +41,7 @@ async def up(data: Path, **environment: str) -> AsyncIterator[Running]:
     process = spawn([*UP, str(data)], log=log, env={**os.environ, **environment})
     running = Running(data, process, log)
     try:
-        await until(lambda: "ready: " in log.read_text() or not process.alive, within=60, what="ready")
+        await eventually(lambda: "ready: " in log.read_text() or not process.alive, within=60, what="ready")
         assert process.alive, log.read_text()
         yield running
     finally:
@@ -60,8 +60,8 @@ async def test_one_life_of_up(tmp_path: Path) -> None:
         await _refuses_a_second(running)
         for name, pid in running.pids().items():
             os.kill(pid, signal.SIGKILL)
-            await until(partial(running.replaced, name, pid), what=f"a new {name}")
-        await until(
+            await eventually(partial(running.replaced, name, pid), what=f"a new {name}")
+        await eventually(
             lambda: _status(f"{connection_of(data)['http']}/readyz") == 200, within=20, what="readiness"
         )
         for pid in [running.process.pid, *running.pids().values()]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from executor_rig.builders import NOON, attempt
 from waterclock.core.domain.run.retry import CRASH_LIMIT
 from waterclock.executor.attempt.outcome import classify, rejected
 from waterclock.executor.attempt_record import (
@@ -28,7 +29,6 @@ from waterclock.proto.events import (
     RunTimedOut,
 )
 from waterclock.proto.policies import Retry
-from workshop.builders import NOON, attempt
 
 NOW = NOON + 1_000_000
 

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from executor_rig.builders import NOON, attempt
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.messages import Delivery
 from waterclock.executor.attempt.reporter import ProgressReports
 from waterclock.executor.in_flight import InFlight, RunningAttempt
 from waterclock.proto.events import RunReported
 from waterclock.proto.heartbeats import Progress
-from workshop.builders import NOON, attempt
 
 NOBODY = Delivery(subject="", data=b"", reply="", sequence=1, delivered=1, pending=0, timestamp_ns=0)
 

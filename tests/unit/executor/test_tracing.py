@@ -6,9 +6,9 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, TraceFlags, Tracer, TracerProvider
 
+from executor_rig.builders import NOON, work_item
 from waterclock.executor.attempt.tracing import tracer
 from waterclock.proto.events import RunFailed, RunSucceeded
-from workshop.builders import NOON, work_item
 
 
 class Seen(NonRecordingSpan):

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from executor_rig.fake_owner import PARTITIONS
 from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor.service import Executor
 from waterclock.executor.worker import Worker
-from workshop.owner import PARTITIONS
 
 
 def settings_for(url: str, data: Path, **settings: Any) -> Settings:
@@ -18,7 +18,7 @@ def settings_for(url: str, data: Path, **settings: Any) -> Settings:
     return Settings(**chosen)
 
 
-class Shop:
+class RunningExecutor:
     """A running executor."""
 
     def __init__(self, executor: Executor) -> None:
@@ -44,15 +44,15 @@ class Shop:
 
 
 @asynccontextmanager
-async def open_shop(
+async def running_executor(
     settings: Settings, workers: Sequence[Worker] = (), *, processes: bool = True
-) -> AsyncIterator[Shop]:
-    shop = Shop(Executor(settings, workers, processes=processes))
+) -> AsyncIterator[RunningExecutor]:
+    executor = RunningExecutor(Executor(settings, workers, processes=processes))
     try:
-        await shop.open()
-        yield shop
+        await executor.open()
+        yield executor
     finally:
-        if not shop._running.done():
-            await shop.close()
+        if not executor._running.done():
+            await executor.close()
         else:
-            shop._running.result()
+            executor._running.result()

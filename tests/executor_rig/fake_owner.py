@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from nats.aio.msg import Msg
 
+from support.waiting import eventually
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable
@@ -27,7 +28,7 @@ PATIENCE = 20.0
 E = TypeVar("E", bound=RunEvent)
 
 
-class Owner:
+class FakeOwner:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.publisher = Publisher(connection)
@@ -39,7 +40,7 @@ class Owner:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str) -> AsyncIterator["Owner"]:
+    async def open(cls, url: str) -> AsyncIterator["FakeOwner"]:
         async with Connection.open(url, name="owner") as connection:
             await ensure_streams(connection, Layout(partitions=PARTITIONS))
             owner = cls(connection)
@@ -105,13 +106,13 @@ class Owner:
         )
         return next(e for e in self.of(item) if isinstance(e, RunStarted))
 
-    async def until(self, condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+    async def until(self, condition: Callable[[], bool], what: str, within: float = PATIENCE) -> None:
         """Wait until something holds of the events read so far."""
         try:
-            async with asyncio.timeout(patience), self._changed:
+            async with asyncio.timeout(within), self._changed:
                 await self._changed.wait_for(condition)
         except TimeoutError:
-            raise AssertionError(f"no {what} within {patience:g} s; events: {self.events[-20:]}") from None
+            raise AssertionError(f"no {what} within {within:g} s; events: {self.events[-20:]}") from None
 
     async def work_left(self) -> int:
         info = await self.connection.api(f"STREAM.INFO.{names.WORK}")
@@ -133,7 +134,7 @@ class Owner:
         async def enough() -> bool:
             return await self.held() >= count
 
-        await eventually(enough, f"{count} deliveries in hand")
+        await eventually(enough, f"{count} deliveries in hand", within=PATIENCE)
 
     async def pid_of(self, executor_id: str) -> int:
         """From its heartbeat."""
@@ -148,7 +149,7 @@ class Owner:
         async def empty() -> bool:
             return await self.work_left() == 0
 
-        await eventually(empty, "an empty work queue")
+        await eventually(empty, "an empty work queue", within=PATIENCE)
 
     async def _read(self, pull: Pull) -> None:
         while True:
@@ -172,16 +173,3 @@ def message(item: WorkItem) -> Message:
         data=encode(item),
         headers={"Nats-Msg-Id": f"{item.run_id}/{item.attempt}/{item.queued}"},
     )
-
-
-async def eventually(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> None:
-    """Poll a condition that nothing announces; it may be a coroutine function."""
-    deadline = time.monotonic() + patience
-    while True:
-        held = condition()
-        if asyncio.iscoroutine(held):
-            held = await held
-        if held:
-            return
-        assert time.monotonic() < deadline, f"not {what} within {patience:g} s"
-        await asyncio.sleep(0.02)

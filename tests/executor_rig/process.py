@@ -1,4 +1,4 @@
-"""Executors as processes, to be treated badly."""
+"""Executors as processes of their own, for tests that kill, freeze or drain them."""
 
 import asyncio
 import os
@@ -15,13 +15,13 @@ from waterclock.core.runtime.settings import Settings, as_environment
 TESTS = Path(__file__).parent.parent
 
 
-class SeparateExecutor:
+class ExecutorProcess:
     def __init__(self, settings: Settings) -> None:
         readable, writable = os.pipe()
         environ = {**os.environ, **as_environment(settings), READY_FD: str(writable)}
         environ["PYTHONPATH"] = str(TESTS)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "workshop"], env=environ, pass_fds=[writable], cwd=TESTS
+            [sys.executable, "-m", "executor_rig"], env=environ, pass_fds=[writable], cwd=TESTS
         )
         os.close(writable)
         self._readable = readable
@@ -49,19 +49,10 @@ class SeparateExecutor:
 
 
 @asynccontextmanager
-async def separate(settings: Settings) -> AsyncIterator[SeparateExecutor]:
-    executor = SeparateExecutor(settings)
+async def executor_process(settings: Settings) -> AsyncIterator[ExecutorProcess]:
+    executor = ExecutorProcess(settings)
     try:
         await executor.ready()
         yield executor
     finally:
         executor.end()
-
-
-def alive(pid: int) -> bool:
-    """Whether a process exists and is not a zombie."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"

@@ -5,15 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
-T = TypeVar("T")
+from support.waiting import wait_until
+
 COMPONENTS = ("scheduler", "executor", "projector", "api", "nats", "postgres")
 
 
@@ -52,7 +52,7 @@ class Program:
                 raise AssertionError(f"up ended with {self._process.returncode}: {self.log()[-3000:]}")
             return b"ready: http" in said
 
-        until(ready, "the program to be ready", deadline)
+        wait_until(ready, "the program to be ready", deadline)
         self._http = httpx.Client(
             base_url=self.connection["http"],
             headers={"Authorization": f"Bearer {self.connection['token']}"},
@@ -86,7 +86,7 @@ class Program:
 
     def kill(self, component: str, how: signal.Signals = signal.SIGKILL) -> int:
         """Signal one process of a component; answers its pid."""
-        [pid, *_] = until(lambda: self.processes()[component], f"a {component}")
+        [pid, *_] = wait_until(lambda: self.processes()[component], f"a {component}")
         os.kill(pid, how)
         return pid
 
@@ -141,7 +141,7 @@ class Program:
             run = answer.json().get("latest_run") if answer.status_code == 200 else None
             return run if run is not None and run["status"] in ENDED else None
 
-        return until(ended, f"{job_id} to end", deadline)
+        return wait_until(ended, f"{job_id} to end", deadline)
 
 
 ENDED = ("SUCCESS", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "MISSED")
@@ -157,21 +157,6 @@ def program(data: Path, *flags: str, environment: Mapping[str, str] | None = Non
         if started._process is not None:
             assert started.stop() == 0, started.log()[-3000:]
             assert started.violations() == []
-
-
-def until(condition: Callable[[], T | None], what: str, deadline: float = 30.0) -> T:
-    """The first answer that is not empty."""
-    end = time.monotonic() + deadline
-    while True:
-        try:
-            found = condition()
-        except (httpx.TransportError, json.JSONDecodeError, FileNotFoundError):
-            found = None
-        if found:
-            return found
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {deadline:g} s for {what}")
-        time.sleep(0.02)
 
 
 def _kill(pid: int) -> None:
