@@ -6,6 +6,7 @@ spellings of one thing; `waterclock.core.domain.job` makes the first of the seco
 them. Field names are the public contract's. Instants are timezone-aware datetimes, written as RFC 3339.
 """
 
+import shlex
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -58,10 +59,19 @@ class Shell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
     command: str
     env: dict[str, str] = {}
 
+    @property
+    def summary(self) -> str:
+        """What runs, in one line; every kind has it."""
+        return self.command
+
 
 class Argv(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="argv"):
     command: tuple[str, ...]
     env: dict[str, str] = {}
+
+    @property
+    def summary(self) -> str:
+        return shlex.join(self.command)
 
 
 class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="artifact"):
@@ -71,6 +81,10 @@ class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field=
     """The program inside an archive; None for a plain file."""
     env: dict[str, str] = {}
 
+    @property
+    def summary(self) -> str:
+        return " ".join((self.artifact[:19], *self.args))
+
 
 class Http(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="http"):
     url: str
@@ -79,6 +93,10 @@ class Http(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kin
     body: Any = None
     ok: tuple[int, ...] = ()
     """Statuses that count as success; none given means 200-299."""
+
+    @property
+    def summary(self) -> str:
+        return f"{self.method} {self.url}"
 
 
 class HttpRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -95,6 +113,10 @@ class HttpRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_default
 
 class Handler(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="handler"):
     handler: str
+
+    @property
+    def summary(self) -> str:
+        return f"handler {self.handler}"
 
 
 SingleTask = Shell | Argv | Artifact | Http | Handler
@@ -209,8 +231,12 @@ class Workflow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field=
 
     nodes: tuple[Node, ...]
 
+    @property
+    def summary(self) -> str:
+        return f"workflow of {len(self.nodes)} nodes"
 
-Task = Shell | Argv | Artifact | Http | Handler | Workflow
+
+Task = SingleTask | Workflow
 
 
 # --- when it runs ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.core.domain.job.graph import find_cycle, spell
+from waterclock.core.domain.job.nodes import find_cycle, spell
 
 graphs = st.dictionaries(
     st.integers(0, 7).map(str), st.lists(st.integers(0, 9).map(str), max_size=4), max_size=8

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from waterclock.proto.answers import Job
-from waterclock.proto.spec import Argv, Artifact, Handler, Http, Shell, Task, Workflow
 
 
 def print_json(value: Any) -> None:
@@ -149,24 +148,6 @@ def schedule(job: Job) -> str:
             return f"after {', '.join(job.dependencies)}"
         case "IMMEDIATE":
             return "now"
-
-
-def task(what: Task) -> str:
-    match what:
-        case Shell():
-            return what.command
-        case Argv():
-            import shlex
-
-            return shlex.join(what.command)
-        case Artifact():
-            return " ".join((what.artifact[:19], *what.args))
-        case Http():
-            return f"{what.method} {what.url}"
-        case Handler():
-            return f"handler {what.handler}"
-        case Workflow():
-            return f"workflow of {len(what.nodes)} nodes"
 
 
 def text(value: Any) -> str:

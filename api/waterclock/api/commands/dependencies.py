@@ -13,7 +13,7 @@ from msgspec import Struct
 from waterclock.api.application import Application
 from waterclock.api.errors import Invalid, Unavailable
 from waterclock.core.domain.instants import SECOND
-from waterclock.core.domain.job.graph import find_cycle, spell
+from waterclock.core.domain.job.nodes import find_cycle, spell
 from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.runtime.clock import now_us

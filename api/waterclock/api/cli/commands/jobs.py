@@ -206,7 +206,7 @@ def _job_facts(job: Job) -> list[tuple[str, str]]:
         ("status", job.status),
         ("note", job.note),
         ("schedule", output.schedule(job)),
-        ("runs", output.task(job.task)),
+        ("runs", job.task.summary),
         (
             "next run",
             f"{output.stamp(job.next_run_at)} ({output.ago(job.next_run_at)})" if job.next_run_at else "",

@@ -1,6 +1,6 @@
-"""Definitions as fields of a request again, so that an edit is checked exactly as a new definition is.
+"""Definitions as the flat fields of a request again: to say in what two differ, and to apply an edit.
 
-Definitions as answers show them, and in what two of them differ.
+An edit is laid over the fields of the stored definition and then checked exactly as a new definition is.
 """
 
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from waterclock.core.domain.job.task import request_of
 from waterclock.core.domain.job.timing import WHEN
 from waterclock.proto.problem import Difference
 from waterclock.proto.spec import ALONGSIDE, RUNS, JobSpec
@@ -65,7 +66,7 @@ def fields_of(spec: JobSpec) -> dict[str, Any]:
     task, schedule = fields.pop("task"), fields.pop("schedule", {})
     if schedule.pop("schedule_type", "IMMEDIATE") == "IMMEDIATE":
         schedule["schedule"] = "now"
-    return {**fields, **schedule, **_what(task)}
+    return {**fields, **schedule, **request_of(task)}
 
 
 def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,14 +80,3 @@ def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
         if any(name in changes for name in names):
             cleared.update(names)
     return {**{field: value for field, value in base.items() if field not in cleared}, **changes}
-
-
-def _what(task: dict[str, Any]) -> dict[str, Any]:
-    """A task spelled out: `{"kind": "http", "url": …}` is `{"http": {"url": …}}` in a request."""
-    match task.pop("kind"):
-        case "http":
-            return {"http": task}
-        case "workflow":
-            return {"nodes": [{**_what(node.pop("task")), **node} for node in task["nodes"]]}
-        case _:
-            return task

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from waterclock.core.domain.job.edit import differences, fields_of, overlay
-from waterclock.core.domain.job.naming import check_line, name_of
+from waterclock.core.domain.job.naming import check_line
+from waterclock.core.domain.job.nodes import fan_out_of, workflow_of
 from waterclock.core.domain.job.policies import (
     catch_up_of,
     concurrency_limit_of,
@@ -16,14 +17,13 @@ from waterclock.core.domain.job.policies import (
 )
 from waterclock.core.domain.job.request_fields import given_fields, plain_fields, value_of, value_or
 from waterclock.core.domain.job.request_reader import Body, read_leniently, read_preview, read_request
-from waterclock.core.domain.job.task import fan_out_of, task_of
+from waterclock.core.domain.job.task import name_by_task, task_of
 from waterclock.core.domain.job.timing import check_future, schedule_of
 from waterclock.core.domain.job.validate import DEFAULT_LIMITS, DefinitionLimits, InvalidDefinition, Problems
-from waterclock.core.domain.job.workflow_nodes import workflow_of
 from waterclock.proto.names import is_user_id
 from waterclock.proto.policies import JOB_PATTERN
 from waterclock.proto.problem import FieldError
-from waterclock.proto.spec import JobRequest, JobSpec, PreviewRequest, Schedule
+from waterclock.proto.spec import RUNS, JobRequest, JobSpec, PreviewRequest, Schedule
 
 __all__ = [
     "DefinitionLimits",
@@ -40,6 +40,9 @@ __all__ = [
 
 _JOB = re.compile(JOB_PATTERN)
 _IDS = ("job_id", "workflow_id", "namespace", "queue")
+_NAMING = ("name", "job_id", "workflow_id", *RUNS)
+"""What may give a job its name; one that is wrong is complaint enough."""
+_LONGEST_NAME = 256
 _LINES = ("idempotency_key", "concurrency_key", "rate_key")
 
 
@@ -96,7 +99,7 @@ def _written(request: JobRequest) -> Body:
 
 
 def _build(request: JobRequest, now: int, limits: DefinitionLimits, problems: Problems) -> JobSpec:
-    name = name_of(request, problems)
+    name = _name_of(request, problems)
     is_workflow = value_of(request.nodes) is not None
     dependencies = tuple(dict.fromkeys(value_or(request.dependencies, [])))
     _check_names(request, dependencies, problems)
@@ -118,6 +121,27 @@ def _build(request: JobRequest, now: int, limits: DefinitionLimits, problems: Pr
         fan_out=None if expansion is None else fan_out_of(expansion, None, problems.under("fan_out")),
         **plain_fields(request),
     )
+
+
+def _name_of(request: JobRequest, problems: Problems) -> str:
+    """What it is called; without a name its handler, its id, or what it runs."""
+    name = value_of(request.name)
+    if name is None:
+        name = _substitute_name(request)
+        if name is None and not any(problems.has(field) for field in _NAMING):
+            problems.add("name", "is required, as nothing else says what the job is")
+        return (name or "")[:_LONGEST_NAME]
+    if not name.strip():
+        problems.add("name", "must not be blank")
+    check_line("name", name, problems)
+    return name
+
+
+def _substitute_name(request: JobRequest) -> str | None:
+    for given in (request.job_type, request.handler, request.job_id, request.workflow_id):
+        if isinstance(given, str):
+            return given
+    return name_by_task(request)
 
 
 def _check_names(request: JobRequest, dependencies: tuple[str, ...], problems: Problems) -> None:

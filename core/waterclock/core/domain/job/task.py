@@ -1,8 +1,7 @@
-"""What a job or a node runs: one of a command, an artifact, an HTTP call, a handler, or a workflow's nodes.
+"""What a job or a node runs: all that a kind of task needs to be read from a request and written as one again.
 
-An HTTP call, checked for what would break out of the request line or a header.
-
-What a job or a node is expanded over.
+A new kind has its struct and its request field in `proto/spec.py`, its checks here, its templates in
+`workflow/template.py`, and a performer in the executor.
 """
 
 import re
@@ -11,7 +10,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UnsetType
 
-from waterclock.core.domain.job.naming import snake_case
+from waterclock.core.domain.job.naming import single_line, snake_case
 from waterclock.core.domain.job.request_fields import value_of, value_or
 from waterclock.core.domain.job.validate import Problems
 from waterclock.core.domain.workflow.template import without_templates
@@ -22,8 +21,6 @@ from waterclock.proto.spec import (
     RUNS,
     Argv,
     Artifact,
-    FanOut,
-    FanOutRequest,
     Handler,
     Http,
     HttpRequest,
@@ -77,53 +74,35 @@ def _check_url(text: str, problems: Problems) -> None:
         problems.add("url", "names no host")
 
 
-LARGEST = 100_000_000
-
-_SHARE = re.compile(r"(?P<percent>\d{1,3}(\.\d{1,6})?)\s*%", re.ASCII)
 _DIGEST = re.compile(DIGEST_PATTERN)
-
-
-def fan_out_of(request: FanOutRequest, upstream: tuple[str, ...] | None, problems: Problems) -> FanOut:
-    """`upstream`: the nodes whose output may be expanded; None for a job, which has none."""
-    _check_over(request.over, upstream, problems)
-    tolerated = 0 if isinstance(request.tolerated_failures, UnsetType) else request.tolerated_failures
-    if isinstance(tolerated, str):
-        share = _SHARE.fullmatch(tolerated.strip())
-        if share is None or float(share["percent"]) > 100:
-            problems.add("tolerated_failures", f"{tolerated!r} is neither a count nor a share such as 5%")
-    return FanOut(
-        over=request.over,
-        max_concurrency=value_or(request.max_concurrency, 100),
-        tolerated_failures=tolerated,
-    )
-
-
-def _check_over(over: Any, upstream: tuple[str, ...] | None, problems: Problems) -> None:
-    match over:
-        case list():
-            return
-        case {"range": bool()}:
-            problems.add("over.range", "must be a number of members")
-        case {"range": int() as size, **rest} if not rest:
-            if not 0 <= size <= LARGEST:
-                problems.add("over.range", f"must be between 0 and {LARGEST}")
-        case {"lines": str() as digest, **rest} if not rest:
-            if not _DIGEST.fullmatch(digest):
-                problems.add("over.lines", "must be sha256: followed by 64 hexadecimal digits")
-        case {"from": str() as node, **rest} if not rest and upstream is not None:
-            if not is_user_id(node) or node not in upstream:
-                problems.add("over.from", f"{node!r} is not among the nodes it depends on")
-        case {"from": _, **rest} if not rest and upstream is None:
-            problems.add("over.from", "only a workflow's node can expand the output of another")
-        case _:
-            choices = '[items], {"range": N}, {"lines": "sha256:…"}'
-            more = ' or {"from": "node id"}' if upstream is not None else ""
-            problems.add("over", f"must be one of {choices}{more}")
-
-
 _LONGEST_ARGUMENT = 131_071
 """Linux takes no longer argument or environment value (MAX_ARG_STRLEN), and a shell command is one argument."""
 _ENV = re.compile(ENV_PATTERN)
+
+
+def name_by_task(request: WorkRequest) -> str | None:
+    """What to call a job that has no name: after what it runs."""
+    command, http = value_of(request.command), value_of(request.http)
+    if command is not None:
+        words = command.split() if isinstance(command, str) else command
+        return single_line(words[0].rsplit("/", 1)[-1]) or None if words else None
+    if http is not None:
+        try:
+            return urlsplit(http.url).hostname or "http"
+        except ValueError:
+            return "http"
+    return value_of(request.entry) or value_of(request.artifact)
+
+
+def request_of(task: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a request for a task as it is stored: `{"kind": "http", "url": …}` was `{"http": {"url": …}}`."""
+    match task.pop("kind"):
+        case "http":
+            return {"http": task}
+        case "workflow":
+            return {"nodes": [{**request_of(node.pop("task")), **node} for node in task["nodes"]]}
+        case _:
+            return task
 
 
 def task_of(request: WorkRequest, name: str, problems: Problems) -> SingleTask:

@@ -3,17 +3,16 @@
 A pure function: a retry, or another owner after a crash, derives the same again.
 """
 
-from typing import Any, assert_never
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from waterclock.core.domain.instants import rfc3339
 from waterclock.core.domain.workflow.expression import Scope
-from waterclock.core.domain.workflow.references import SingleTask
-from waterclock.core.domain.workflow.template import render, render_shell, render_text, render_texts
+from waterclock.core.domain.workflow.template import render, render_task
 from waterclock.proto.events import Instant
-from waterclock.proto.spec import Argv, Artifact, Handler, Http, JobSpec, Node, Schedule, Shell, Workflow
+from waterclock.proto.spec import JobSpec, Node, Schedule, Workflow
 
 
 def scope_of(
@@ -74,28 +73,4 @@ def filled(spec: JobSpec, scope: Scope, item: Any | UnsetType = UNSET) -> JobSpe
     """With its templates filled in; a member whose definition has no payload gets its item. Raises Unusable."""
     assert not isinstance(spec.task, Workflow)
     payload = item if spec.payload is None and item is not UNSET else render(spec.payload, scope)
-    return replace(spec, task=_task(spec.task, scope), payload=payload, fan_out=None)
-
-
-def _task(task: SingleTask, scope: Scope) -> SingleTask:
-    match task:
-        case Shell():
-            command, variables = render_shell(task.command, scope)
-            return Shell(command=command, env={**render_texts(task.env, scope), **variables})
-        case Argv():
-            command_line = tuple(render_text(argument, scope) for argument in task.command)
-            return Argv(command=command_line, env=render_texts(task.env, scope))
-        case Artifact():
-            arguments = tuple(render_text(argument, scope) for argument in task.args)
-            return replace(task, args=arguments, env=render_texts(task.env, scope))
-        case Http():
-            return replace(
-                task,
-                url=render_text(task.url, scope),
-                headers=render_texts(task.headers, scope),
-                body=render(task.body, scope),
-            )
-        case Handler():
-            return task
-        case _:
-            assert_never(task)
+    return replace(spec, task=render_task(spec.task, scope), payload=payload, fan_out=None)

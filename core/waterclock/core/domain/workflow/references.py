@@ -1,34 +1,17 @@
 """What a node's texts refer to: other nodes, parameters, the item of a map. Checked when a workflow is defined."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from waterclock.core.domain.workflow.expression import ROOTS, Path, Unusable, expression_of
-from waterclock.core.domain.workflow.template import paths_in
-from waterclock.proto.spec import Argv, Artifact, FanOut, Handler, Http, Node, Shell
+from waterclock.core.domain.workflow.template import paths_in, texts_of
+from waterclock.proto.spec import FanOut, Node
 
 _OF_NODES = ("output", "status")
-
-SingleTask = Shell | Argv | Artifact | Http | Handler
 
 
 class Complaints(Protocol):
     def add(self, field: str, reason: str) -> None: ...
-
-
-def texts_of(task: SingleTask, payload: Any) -> Any:
-    """All that may hold templates, as one value."""
-    match task:
-        case Shell():
-            return [task.command, task.env, payload]
-        case Argv():
-            return [task.command, task.env, payload]
-        case Artifact():
-            return [task.args, task.env, payload]
-        case Http():
-            return [task.url, task.headers, task.body, payload]
-        case Handler():
-            return payload
 
 
 def paths_of(node: Node) -> Iterator[Path]:

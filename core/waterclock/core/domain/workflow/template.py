@@ -8,12 +8,55 @@ refers to that, in whatever quotes the template stands.
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
+
+from msgspec.structs import replace
 
 from waterclock.core.domain.workflow.expression import Path, Scope, path_of, written
+from waterclock.proto.spec import Argv, Artifact, Handler, Http, Shell, SingleTask
 
 _TEMPLATE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+|\[-?\d+\])*)\s*\}\}", re.ASCII)
 VARIABLE = "WATERCLOCK_VALUE_"
+
+
+def texts_of(task: SingleTask, payload: Any) -> Any:
+    """All that may hold templates, as one value."""
+    match task:
+        case Shell() | Argv():
+            return [task.command, task.env, payload]
+        case Artifact():
+            return [task.args, task.env, payload]
+        case Http():
+            return [task.url, task.headers, task.body, payload]
+        case Handler():
+            return payload
+        case _:
+            assert_never(task)
+
+
+def render_task(task: SingleTask, scope: Scope) -> SingleTask:
+    """What runs, with its templates filled in. Raises Unusable."""
+    match task:
+        case Shell():
+            command, variables = render_shell(task.command, scope)
+            return Shell(command=command, env={**render_texts(task.env, scope), **variables})
+        case Argv():
+            command_line = tuple(render_text(argument, scope) for argument in task.command)
+            return Argv(command=command_line, env=render_texts(task.env, scope))
+        case Artifact():
+            arguments = tuple(render_text(argument, scope) for argument in task.args)
+            return replace(task, args=arguments, env=render_texts(task.env, scope))
+        case Http():
+            return replace(
+                task,
+                url=render_text(task.url, scope),
+                headers=render_texts(task.headers, scope),
+                body=render(task.body, scope),
+            )
+        case Handler():
+            return task
+        case _:
+            assert_never(task)
 
 
 def paths_in(value: Any) -> list[Path]:
