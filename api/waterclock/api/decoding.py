@@ -3,18 +3,15 @@
 The client and the command line use this too, so it imports nothing of the service.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
 from waterclock.api.errors import Invalid, Malformed, Refused
+from waterclock.proto.problem import field_error
 
 Q = TypeVar("Q")
-
-_AT = re.compile(r" - at `(?P<path>[^`]*)`$")
-_NAMED = re.compile(r"^Object (?P<what>missing required|contains unknown) field `(?P<field>[^`]*)`")
 
 
 def decode(data: bytes, kind: type[Q]) -> Q:
@@ -22,7 +19,7 @@ def decode(data: bytes, kind: type[Q]) -> Q:
     try:
         return _without_nul(msgspec.json.decode(data or b"{}", type=kind))
     except (ValueError, RecursionError) as error:
-        refuse(error)
+        refuse(error, kind)
 
 
 def convert(fields: Mapping[str, Any], kind: type[Q], *, text: bool) -> Q:
@@ -30,7 +27,7 @@ def convert(fields: Mapping[str, Any], kind: type[Q], *, text: bool) -> Q:
     try:
         return _without_nul(msgspec.convert(dict(fields), kind, strict=not text))
     except (ValueError, RecursionError) as error:
-        refuse(error)
+        refuse(error, kind)
 
 
 def _without_nul(request: Q) -> Q:
@@ -44,24 +41,18 @@ def _without_nul(request: Q) -> Q:
     return request
 
 
-def refuse(error: Exception) -> NoReturn:
-    raise _refusal(error) from None
+def refuse(error: Exception, kind: Any) -> NoReturn:
+    raise _refusal(error, kind) from None
 
 
-def _refusal(error: Exception) -> Refused:
+def _refusal(error: Exception, kind: Any) -> Refused:
     if isinstance(error, RecursionError):
         return Malformed.field("", "nested too deeply")
     if isinstance(error, UnicodeDecodeError):
         return Malformed.field("", "not UTF-8")
     if not isinstance(error, msgspec.ValidationError):
         return Malformed.field("", str(error))
-    message = str(error)
-    at = _AT.search(message)
-    path = at["path"].removeprefix("$").removeprefix(".") if at else ""
-    reason = message[: at.start()] if at else message
-    if not path and reason.startswith("Expected `object`"):
+    wrong = field_error(error, kind)
+    if not wrong.field and wrong.reason.startswith("expected object"):
         return Malformed.field("", "the body must be a JSON object")
-    if named := _NAMED.match(reason):
-        path = f"{path}.{named['field']}" if path else named["field"]
-        reason = "required" if named["what"] == "missing required" else "no such field"
-    return Invalid.field(path, reason)
+    return Invalid.field(wrong.field, wrong.reason)

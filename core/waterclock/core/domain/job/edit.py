@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from waterclock.core.domain.job.schedule import WHEN
 from waterclock.core.domain.job.task import request_of
-from waterclock.core.domain.job.timing import WHEN
 from waterclock.proto.problem import Difference
 from waterclock.proto.spec import ALONGSIDE, RUNS, JobSpec
 

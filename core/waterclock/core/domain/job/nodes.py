@@ -6,8 +6,13 @@ from typing import Any
 
 from msgspec import UnsetType
 
-from waterclock.core.domain.job.policies import max_retries_of, timeout_of
-from waterclock.core.domain.job.request_fields import plain_fields, value_of, value_or
+from waterclock.core.domain.job.request_fields import (
+    max_retries_of,
+    plain_fields,
+    timeout_of,
+    value_of,
+    value_or,
+)
 from waterclock.core.domain.job.task import task_of
 from waterclock.core.domain.job.validate import Problems
 from waterclock.core.domain.workflow.references import check_references

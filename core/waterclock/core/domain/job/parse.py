@@ -8,17 +8,20 @@ import msgspec
 from waterclock.core.domain.job.edit import differences, fields_of, overlay
 from waterclock.core.domain.job.naming import check_line
 from waterclock.core.domain.job.nodes import fan_out_of, workflow_of
-from waterclock.core.domain.job.policies import (
+from waterclock.core.domain.job.request_fields import (
     catch_up_of,
     concurrency_limit_of,
+    given_fields,
     max_retries_of,
+    plain_fields,
     rate_of,
     timeout_of,
+    value_of,
+    value_or,
 )
-from waterclock.core.domain.job.request_fields import given_fields, plain_fields, value_of, value_or
 from waterclock.core.domain.job.request_reader import Body, read_leniently, read_preview, read_request
+from waterclock.core.domain.job.schedule import check_future, schedule_of
 from waterclock.core.domain.job.task import name_by_task, task_of
-from waterclock.core.domain.job.timing import check_future, schedule_of
 from waterclock.core.domain.job.validate import DEFAULT_LIMITS, DefinitionLimits, InvalidDefinition, Problems
 from waterclock.proto.names import is_user_id
 from waterclock.proto.policies import JOB_PATTERN

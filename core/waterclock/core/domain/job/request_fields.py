@@ -1,10 +1,13 @@
-"""The fields of a request: given, null (the default, asked for outright) or unset."""
+"""The fields of a request, each given, null (the default, asked for outright) or unset; and what they come to."""
 
 from typing import Any, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from waterclock.proto.policies import Limits, Retention, Retry
+from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.job import durations
+from waterclock.core.domain.job.validate import Problems
+from waterclock.proto.policies import CatchUp, CatchUpPolicy, CatchUpRequest, Limits, Retention, Retry
 from waterclock.proto.spec import JobFields, JobRequest, WorkFields, WorkRequest
 
 T = TypeVar("T")
@@ -20,11 +23,15 @@ _COMPUTED = {
     "timeout_seconds",
     "fan_out",
 }
-"""Fields that depend on another one, or have a second spelling: `parse.py` says what they come to."""
+"""Fields that depend on another one, or have a second spelling: those have a function each."""
 
 _JOB = tuple(name for name in (*JobFields.__struct_fields__, "namespace") if name not in _COMPUTED)
 _WORK = tuple(name for name in WorkFields.__struct_fields__ if name not in _COMPUTED)
 assert set(_JOB) <= set(JobRequest.__struct_fields__)
+
+
+_CATCH_UP = JobFields().catch_up
+"""The very object that is the default: only that one is left out when a definition is written."""
 
 
 def value_of(value: T | UnsetType | None) -> T | None:
@@ -63,3 +70,51 @@ def plain_fields(request: WorkRequest) -> dict[str, Any]:
             value = filled(_STORED[name], value)
         found[name] = value
     return found
+
+
+def max_retries_of(request: WorkRequest, problems: Problems) -> int:
+    one, other = value_of(request.max_retries), value_of(request.retries)
+    if one is not None and other is not None and one != other:
+        problems.add("retries", "says something else than max_retries")
+    return one if one is not None else other or 0
+
+
+def timeout_of(request: WorkRequest, problems: Problems) -> float | None:
+    text = None if isinstance(request.timeout, UnsetType) else request.timeout
+    seconds = value_of(request.timeout_seconds)
+    if text is None:
+        return seconds
+    if seconds is not None:
+        problems.add("timeout", "cannot be combined with timeout_seconds")
+        return seconds
+    try:
+        seconds = durations.read(text) / SECOND
+    except durations.InvalidDuration as error:
+        problems.add("timeout", str(error))
+        return None
+    if seconds <= 0:
+        problems.add("timeout", "must be more than nothing")
+    return seconds
+
+
+def catch_up_of(request: JobRequest) -> CatchUp:
+    asked: CatchUpPolicy | CatchUpRequest | None = value_of(request.catch_up)
+    if isinstance(asked, CatchUpRequest):
+        return filled(CatchUp, asked)
+    return _CATCH_UP if asked is None else CatchUp(policy=asked)
+
+
+def concurrency_limit_of(request: JobRequest, problems: Problems) -> int | None:
+    """A key without a limit lets one run at a time; a limit needs a key."""
+    key, limit = value_of(request.concurrency_key), value_of(request.concurrency_limit)
+    if key is None and limit is not None:
+        problems.add("concurrency_limit", "needs a concurrency_key")
+    return 1 if key is not None and limit is None else limit
+
+
+def rate_of(request: JobRequest, problems: Problems) -> float | None:
+    key, rate = value_of(request.rate_key), value_of(request.rate_per_second)
+    if (key is None) != (rate is None):
+        missing, given = ("rate_key", "rate_per_second") if key is None else ("rate_per_second", "rate_key")
+        problems.add(given, f"needs a {missing}")
+    return rate

@@ -2,14 +2,11 @@
 
 A good body is decoded in one step. Only a bad or suspicious one is taken apart field by field, to find all that is
 wrong with it and what is left when that is taken away.
-
-What a type error says to the person who wrote the field.
 """
 
-import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -21,55 +18,8 @@ from waterclock.core.domain.job.validate import (
     Problems,
     check_value,
 )
-from waterclock.proto.names import ID_PATTERN
-from waterclock.proto.policies import DIGEST_PATTERN, ENV_PATTERN, JOB_PATTERN
-from waterclock.proto.problem import FieldError
+from waterclock.proto.problem import FieldError, field_error
 from waterclock.proto.spec import JobRequest, PreviewRequest
-
-_AT = re.compile(r" - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`$")
-_FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>.*)`")
-_ENUM = re.compile(r"Invalid enum value (?P<value>.*)")
-_ID = "must be letters, digits, _ or -, beginning with a letter or digit, and at most"
-_WORDS = (
-    (ID_PATTERN, f"{_ID} 64 of them"),
-    (JOB_PATTERN, "must be the id of a job"),
-    (ENV_PATTERN, "must be the name of an environment variable: letters, digits and _"),
-    (DIGEST_PATTERN, "must be sha256: followed by 64 hexadecimal digits"),
-    ("with a timezone component", "has no offset: end it with Z or an offset such as +02:00"),
-    ("of length >= 1", "must not be empty"),
-    ("Invalid RFC3339", "is not an RFC 3339 time such as 2026-12-31T23:59:59Z"),
-)
-
-
-def explain(error: Exception, name: str, kind: Any) -> tuple[str, str]:
-    """(field, reason) for what msgspec found wrong in the field `name` of that type."""
-    message = str(error)
-    at = _AT.search(message)
-    path = name + (at["path"].replace("[...]", "") if at else "")
-    reason = message[: at.start()] if at else message
-    if field := _FIELD.fullmatch(reason):
-        missing = field["what"] == "missing required"
-        return f"{path}.{field['field']}", "is required" if missing else "there is no such field"
-    if enum := _ENUM.fullmatch(reason):
-        choices = ", ".join(dict.fromkeys(_choices(kind)))
-        return path, f"{enum['value']} is not {f'one of {choices}' if choices else 'a choice'}"
-    for fragment, words in _WORDS:
-        if fragment in reason:
-            return path, f"a key {words}" if at and at["key"] else words
-    return path, _plain(reason)
-
-
-def _choices(kind: Any) -> list[str]:
-    """The texts a type allows, wherever in it they are listed."""
-    if get_origin(kind) is Literal:
-        return [str(choice) for choice in get_args(kind)]
-    return [choice for part in get_args(kind) for choice in _choices(part)]
-
-
-def _plain(reason: str) -> str:
-    text = reason.replace(" | null", "").replace("`", "")
-    return text[:1].lower() + text[1:]
-
 
 R = TypeVar("R", bound=Struct)
 Body = bytes | Mapping[str, Any]
@@ -107,7 +57,8 @@ class Reader(Generic[R]):
                 try:
                     good[field.name] = msgspec.convert(value, field.type)
                 except msgspec.ValidationError as error:
-                    problems.add(*explain(error, name, field.type))
+                    wrong = field_error(error, field.type, name)
+                    problems.add(wrong.field, wrong.reason)
         for name, field in self._fields.items():
             if field.required and field.name not in good:
                 if not problems.has(name):
