@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import get_args
 
 from msgspec.structs import replace
 
-from simulation import waves
+from simulation import workflows
 from simulation.world import Work, World
 from waterclock.core.domain import ids
 from waterclock.core.domain.instants import SECOND, datetime_of
@@ -36,12 +37,12 @@ from waterclock.proto.events import (
     RunSucceeded,
     SkipRequested,
 )
-from waterclock.proto.policies import CatchUp, ScheduleType
+from waterclock.proto.policies import CatchUp, Overlap, ScheduleType
 from waterclock.proto.spec import JobSpec, Schedule
 from waterclock.proto.work import ClaimRequest
 
 _CRONS = ("* * * * *", "*/5 * * * * *", "*/5 * * * *", "0 * * * *", "30 2 * * *", "0,30 0 * * * *")
-_OVERLAPS = ("allow", "skip", "queue_one", "queue_all", "cancel_previous", "terminate_previous")
+_OVERLAPS = get_args(Overlap)
 
 
 @dataclass
@@ -49,6 +50,9 @@ class User:
     world: World
     jobs: dict[str, Job] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.world.pause = lambda job_id: self._do(job_id, PauseJob(actor="scheduler"))
 
     def act(self) -> None:
         rng = self.world.rng
@@ -97,7 +101,7 @@ class User:
         runs = [event.run_id for frame in world.runs[-20:] for event in frame.events]
         chance = world.rng.random()
         if chance < 0.1:
-            waves.meddle(world)
+            workflows.interfere(world)
         elif chance < 0.2:
             self._backfill(job_id)
         elif chance < 0.3:
@@ -154,18 +158,19 @@ class User:
             if kind == "INTERVAL" and rng.random() < 0.2
             else None,
         )
-        task, fan_out = waves.random_task(rng)
+        task, fan_out = workflows.random_task(rng)
         return JobSpec(
             name="simulated",
             task=task,
             fan_out=fan_out,
             schedule=schedule,
-            overlap=rng.choice(_OVERLAPS),  # type: ignore[arg-type]
+            overlap=rng.choice(_OVERLAPS),
             catch_up=CatchUp(
                 policy=rng.choice(["none", "latest", "all"]), window_seconds=rng.choice([30, 600, 3600])
             ),
             start_deadline_seconds=rng.choice([None, None, None, 20]),
             max_retries=2,
+            pause_on_failure=rng.choice([None, None, 1, 2]),
         )
 
 

@@ -1,17 +1,17 @@
 """Checks jobs that wait for others: everybody who waited was told of each completion, and nothing is left over."""
 
-from simulation.waves import Rows
+from simulation.workflows import Rows
 from simulation.world import World
 from waterclock.core.domain.partition.dependency_state import missing_dependencies
 from waterclock.proto.events import DependencyCompleted, DependentChanged, RunOpened, RunQueued
 from waterclock.proto.names import job_of, part_path
 
 
-def judge_dependencies(world: World) -> list[str]:
+def check_dependencies(world: World) -> list[str]:
     """All that is wrong in a life that has settled."""
     assert world.owner is not None
     state = world.owner.state
-    wrong = [f"a letter to {letter.to} was never sent" for letter in state.notices.outbox.values()]
+    wrong = [f"a notice to {notice.to} was never sent" for notice in state.notices.outbox.values()]
     for job_id, job in state.dependencies.items():
         if (
             not job.paused
@@ -22,10 +22,10 @@ def judge_dependencies(world: World) -> list[str]:
             spec = world.jobs[job.version - 1].spec
             if spec.schedule.schedule_type == "DEPENDENT":
                 wrong.append(f"{job_id} has all it waits for, and does not run")
-    return wrong + _judge_letters(world)
+    return wrong + _check_notices(world)
 
 
-def _judge_letters(world: World) -> list[str]:
+def _check_notices(world: World) -> list[str]:
     rows = Rows()
     queued: dict[str, RunQueued | RunOpened] = {}
     past: dict[str, str] = {}

@@ -9,8 +9,8 @@ import random
 import pytest
 
 from simulation.actors import Executors, User
-from simulation.dependencies import judge_dependencies
-from simulation.waves import FILE, LINES, judge_waves
+from simulation.dependencies import check_dependencies
+from simulation.workflows import FILE, LINES, check_workflows
 from simulation.world import World
 from waterclock.core.domain.explain.audit_report import AuditReport
 from waterclock.core.domain.explain.auditor import Auditor
@@ -24,7 +24,12 @@ CHUNKS = 10
 def live(seed: int, steps: int = 100) -> tuple[World, AuditReport]:
     """One life from its seed to its end."""
     rng = random.Random(seed)
-    world = World(rng, crash_chance=rng.choice([0.0, 0.02, 0.1]), files={FILE: LINES})
+    world = World(
+        rng,
+        crash_chance=rng.choice([0.0, 0.02, 0.1]),
+        frame_size=rng.choice([500, 3]),
+        files={FILE: LINES},
+    )
     user, executors = User(world), Executors(world)
     for _ in range(steps):
         match rng.randrange(10):
@@ -96,7 +101,6 @@ def test_every_due_time_is_accounted_for_exactly_once(chunk: int, request: pytes
             raise AssertionError(f"seed {seed}") from error
         expected += report.expected
         assert report.clean, f"seed {seed}: {report.findings[:5]}"
-        assert not (wrong := judge_waves(world) + judge_dependencies(world)), f"seed {seed}: {wrong[:5]}"
-        in_memory = world.owner
-        assert in_memory is not None
+        assert not (wrong := check_workflows(world) + check_dependencies(world)), f"seed {seed}: {wrong[:5]}"
+        assert world.replayed.checks > 0
     assert expected > 0

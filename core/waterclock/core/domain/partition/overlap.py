@@ -1,6 +1,6 @@
 """What to do with a fire while earlier runs of the same job have not ended. The only place that decides it.
 
-A new policy is a name in `Overlap` (proto/spec.py), a case here, a row of the table in the unit test, and a line in
+A new policy is a name in `Overlap` (proto/policies.py), a case here, a row of the table in the unit test, and a line in
 docs/schedules.md.
 """
 

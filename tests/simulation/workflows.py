@@ -1,4 +1,4 @@
-"""Workflows and fan-outs in the simulation: random ones, those who meddle with them, and a judge of the outcome."""
+"""Workflows and fan-outs in the simulation: random ones, users who interfere with them, and a check of the outcome."""
 
 import random
 from collections import defaultdict
@@ -148,7 +148,7 @@ def rows_of(world: World) -> Rows:
     return rows
 
 
-def meddle(world: World) -> None:
+def interfere(world: World) -> None:
     """Run a wave again from a node, or say how a node ended."""
     rows = rows_of(world)
     world.now += 1
@@ -207,7 +207,7 @@ def _outcome(run: _Run) -> Outcome:
             return "failed"
 
 
-def judge_waves(world: World) -> list[str]:
+def check_workflows(world: World) -> list[str]:
     """All that is wrong with the waves and fan-outs of a life that has settled."""
     rows = rows_of(world)
     wrong: list[str] = []
@@ -221,15 +221,15 @@ def judge_waves(world: World) -> list[str]:
         if run.status not in TERMINAL:
             wrong.append(f"{run_id} is {run.status}")
         elif run.opened.kind == "wave":
-            wrong += _judge_wave(world, rows, run_id, run)
+            wrong += _check_workflow_run(world, rows, run_id, run)
         else:
-            wrong += _judge_fan_out(run_id, run, rows, members[run_id])
-    wrong += _judge_epochs(rows)
-    wrong += _judge_overlap(world, rows)
+            wrong += _check_fan_out(run_id, run, rows, members[run_id])
+    wrong += _check_epochs(rows)
+    wrong += _check_overlap(world, rows)
     return wrong
 
 
-def _judge_wave(world: World, rows: Rows, run_id: str, wave: _Run) -> list[str]:
+def _check_workflow_run(world: World, rows: Rows, run_id: str, wave: _Run) -> list[str]:
     task = world.jobs[wave.version - 1].spec.task
     assert isinstance(task, Workflow)
     wrong = []
@@ -268,7 +268,7 @@ def _judge_wave(world: World, rows: Rows, run_id: str, wave: _Run) -> list[str]:
     return wrong
 
 
-def _judge_fan_out(run_id: str, run: _Run, rows: Rows, members: list[str]) -> list[str]:
+def _check_fan_out(run_id: str, run: _Run, rows: Rows, members: list[str]) -> list[str]:
     if run.status == "CANCELLED" or run.meddled or not isinstance(run.output, dict):
         return []
     own = [member for member in members if _expanded_by(member) == run.attempt]
@@ -289,7 +289,7 @@ def _expanded_by(member: str) -> int:
     return int(member.rpartition("~")[2].partition("-")[2] or 1)
 
 
-def _judge_epochs(rows: Rows) -> list[str]:
+def _check_epochs(rows: Rows) -> list[str]:
     """Each wave of a workflow has a number of its own."""
     numbers: dict[tuple[str, int], str] = {}
     wrong = []
@@ -303,7 +303,7 @@ def _judge_epochs(rows: Rows) -> list[str]:
     return wrong
 
 
-def _judge_overlap(world: World, rows: Rows) -> list[str]:
+def _check_overlap(world: World, rows: Rows) -> list[str]:
     """A wave begins when the others of its workflow have ended, whoever began it, unless the workflow allows more."""
     waves: dict[str, list[_Run]] = defaultdict(list)
     for run_id, run in rows.runs.items():

@@ -7,7 +7,7 @@ import pytest
 
 from simulation.actors import Executors
 from simulation.test_simulation import judge, settle
-from simulation.waves import FILE, LINES, judge_waves, rows_of
+from simulation.workflows import FILE, LINES, check_workflows, rows_of
 from simulation.world import EPOCH, World
 from waterclock.proto.events import JobCreated, RunQueued
 from waterclock.proto.spec import FanOut, JobSpec, Node, Shell, Workflow
@@ -44,7 +44,7 @@ def one_life(spec: JobSpec, fuse: int | None) -> World:
     executors = Careful(world)
     settle(world, executors)
     assert judge(world).clean
-    assert not judge_waves(world)
+    assert not check_workflows(world)
     return world
 
 
