@@ -5,8 +5,8 @@ from typing import Any
 import asyncpg
 from msgspec.structs import astuple, replace
 
-from waterclock.core.domain.readmodel.rows import AttemptRow, Definition, JobHead, RunRow, dead_letter
-from waterclock.projector.fold.batch_fold import Changes, Fold, Memory
+from waterclock.core.domain.readmodel.rows import AttemptRow, DefinitionRow, JobRow, RunRow, dead_letter_row
+from waterclock.projector.fold.batch_fold import BatchFold, Changes, KnownRows
 from waterclock.proto.events import JobEvent, RunEvent
 
 Message = tuple[int, tuple[JobEvent, ...] | tuple[RunEvent, ...]]
@@ -23,38 +23,38 @@ class Tables:
         self.attempts: dict[tuple[str, int, int], AttemptRow] = {}
         self.dead: dict[str, tuple[Any, ...]] = {}
         self.definitions: dict[str, tuple[Any, ...]] = {}
-        self.heads: dict[str, JobHead] = {}
+        self.jobs: dict[str, JobRow] = {}
 
     def fold(self, jobs: list[tuple[int, Any]], runs: list[tuple[int, Any]]) -> Changes:
-        """One batch, with a memory that begins empty: all it knows comes from the tables."""
-        memory = Memory(
+        """One batch, with nothing known before: all it knows comes from the tables."""
+        known = KnownRows(
             runs={run_id: replace(row) for run_id, row in self.runs.items()},
-            jobs={job_id: replace(head) for job_id, head in self.heads.items()},
+            jobs={job_id: replace(job) for job_id, job in self.jobs.items()},
         )
-        fold = Fold(memory)
+        fold = BatchFold(known)
         for sequence, events in jobs:
-            fold.job_events(events, sequence)
+            fold.fold_jobs(events, sequence)
         for sequence, events in runs:
-            fold.run_events(events, sequence)
+            fold.fold_runs(events, sequence)
         changes = fold.finish()
         self.apply(changes)
         return changes
 
     def apply(self, changes: Changes) -> None:
         assert not changes.new_runs.keys() & self.runs.keys()
-        assert not changes.new_jobs.keys() & self.heads.keys()
+        assert not changes.new_jobs.keys() & self.jobs.keys()
         for rows in (changes.new_runs, changes.changed_runs):
             self.runs.update({run_id: replace(row) for run_id, row in rows.items()})
         for attempt in changes.attempts:
             self.attempts.setdefault((attempt.run_id, attempt.attempt_number, attempt.end_time), attempt)
         for run_id in changes.revived:
             self.dead.pop(run_id, None)
-        self.dead.update({run_id: dead_letter(row) for run_id, row in changes.dead.items()})
-        definitions: dict[str, Definition] = {**changes.new_jobs, **changes.changed_jobs}
+        self.dead.update({run_id: dead_letter_row(row) for run_id, row in changes.dead.items()})
+        definitions: dict[str, DefinitionRow] = {**changes.new_jobs, **changes.changed_jobs}
         for job_id, definition in definitions.items():
             self.definitions[job_id] = definition.row()
-            self.heads[job_id] = replace(definition.head)
-        self.heads.update({job_id: replace(head) for job_id, head in changes.states.items()})
+            self.jobs[job_id] = replace(definition.job)
+        self.jobs.update({job_id: replace(job) for job_id, job in changes.job_states.items()})
 
     def contents(self) -> dict[str, Any]:
         return {
@@ -62,7 +62,7 @@ class Tables:
             "attempts": self.attempts,
             "dead": self.dead,
             "definitions": self.definitions,
-            "states": {job_id: head.state() for job_id, head in self.heads.items()},
+            "states": {job_id: job.state_row() for job_id, job in self.jobs.items()},
         }
 
 

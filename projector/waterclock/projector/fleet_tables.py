@@ -1,4 +1,4 @@
-"""Who executes, and how much waits where: copied from the broker into tables, to be seen beside everything else."""
+"""Copies the executors' heartbeats and the depths of the work queues into tables, to be queried beside the runs."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from waterclock.core.domain.readmodel.rows import json_value
 from waterclock.core.jetstream.bucket import Bucket, Entry
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import next_message
-from waterclock.projector.sql.statements import statement
+from waterclock.projector.write.database import statement
 from waterclock.proto import names
 from waterclock.proto.events import Instant
 from waterclock.proto.heartbeats import ExecutorHeartbeat
@@ -20,7 +20,7 @@ _OLDEST_ASKED = 50
 """Queues whose oldest message is looked up in a round; the deepest ones."""
 
 
-class Depth(Struct, frozen=True, kw_only=True):
+class QueueDepth(Struct, frozen=True, kw_only=True):
     queue: str
     handler: str
     tier: str
@@ -34,25 +34,25 @@ class Depth(Struct, frozen=True, kw_only=True):
     subject: str
 
 
-class Census:
+class FleetTables:
     def __init__(self, log: Connection, control: Bucket, database: asyncpg.Connection) -> None:
         self._log = log
         self._control = control
         self._database = database
 
-    async def take(self, now: Instant) -> None:
-        await self._executors(await self._control.scan(names.member_key("executor", "*")), now)
-        await self._queues(await self._depths())
+    async def refresh(self, now: Instant) -> None:
+        await self._write_executors(await self._control.scan(names.member_key("executor", "*")), now)
+        await self._write_queues(await self._read_depths())
 
-    async def _executors(self, entries: list[Entry], now: Instant) -> None:
+    async def _write_executors(self, entries: list[Entry], now: Instant) -> None:
         rows = [executor_row(entry, now) for entry in entries]
         async with self._database.transaction():
             await self._database.executemany(statement("upsert_executors"), rows)
-            await self._database.execute(statement("miss_executors"), [row[0] for row in rows])
-            await self._database.execute(statement("forget_executors"))
+            await self._database.execute(statement("mark_gone_executors"), [row[0] for row in rows])
+            await self._database.execute(statement("delete_executors"))
 
-    async def _depths(self) -> list[Depth]:
-        depths: list[Depth] = []
+    async def _read_depths(self) -> list[QueueDepth]:
+        depths: list[QueueDepth] = []
         offset, total = 0, 1
         while offset < total:
             page = await self._log.api(f"CONSUMER.LIST.{names.WORK}", {"offset": offset})
@@ -61,7 +61,7 @@ class Census:
             depths += [depth for depth in map(depth_of, consumers) if depth is not None]
         return depths
 
-    async def _queues(self, depths: list[Depth]) -> None:
+    async def _write_queues(self, depths: list[QueueDepth]) -> None:
         oldest: dict[str, Instant] = {}
         deepest = sorted(depths, key=lambda depth: depth.waiting, reverse=True)
         for depth in deepest[:_OLDEST_ASKED]:
@@ -77,15 +77,15 @@ class Census:
         columns = list(zip(*rows, strict=True)) or [()] * 9
         async with self._database.transaction():
             await self._database.execute(statement("upsert_queues"), *columns)
-            await self._database.execute(statement("forget_queues"), *columns[:4])
+            await self._database.execute(statement("delete_queues"), *columns[:4])
 
 
 def executor_row(entry: Entry, now: Instant) -> tuple[Any, ...]:
     try:
-        said: Any = msgspec.json.decode(entry.value)
-        beat = msgspec.convert(said, ExecutorHeartbeat)
+        fields: Any = msgspec.json.decode(entry.value)
+        beat = msgspec.convert(fields, ExecutorHeartbeat)
     except msgspec.MsgspecError:
-        said, beat = {}, ExecutorHeartbeat()
+        fields, beat = {}, ExecutorHeartbeat()
     heaviest = names.TIERS.index(beat.tier) if beat.tier in names.TIERS else len(names.TIERS) - 1
     return (
         entry.key.rpartition(".")[2],
@@ -99,11 +99,11 @@ def executor_row(entry: Entry, now: Instant) -> tuple[Any, ...]:
         beat.used,
         beat.started_at or None,
         now,
-        json_value(said),
+        json_value(fields),
     )
 
 
-def depth_of(consumer: dict[str, Any]) -> Depth | None:
+def depth_of(consumer: dict[str, Any]) -> QueueDepth | None:
     """None for a consumer that is not a work queue of ours."""
     subject = consumer["config"].get("filter_subject", "")
     parts = subject.removeprefix("wc.work.").removesuffix(".>").rsplit(".", 2)
@@ -111,7 +111,7 @@ def depth_of(consumer: dict[str, Any]) -> Depth | None:
         return None
     route, tier, band = parts
     queue, _, handler = route.partition("=")
-    return Depth(
+    return QueueDepth(
         queue=queue,
         handler=handler,
         tier=tier,

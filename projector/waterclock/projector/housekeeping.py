@@ -1,4 +1,5 @@
-"""What is done beside the folding, and never in its way: who is there, and what may go."""
+"""What one projector does for all beside the folding: it refreshes the tables of executors and queues, and deletes what
+is past its retention."""
 
 import asyncio
 import logging
@@ -10,15 +11,15 @@ from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings
-from waterclock.projector.fleet_tables import Census
-from waterclock.projector.membership import Share
+from waterclock.projector.fleet_tables import FleetTables
+from waterclock.projector.membership import Membership
 from waterclock.projector.retention import Retention
 from waterclock.projector.write.database import TRANSIENT, connect
-from waterclock.projector.write.week_partitions import Weeks
+from waterclock.projector.write.week_partitions import WeekPartitions
 
-_CENSUS = 2.0
-_RETENTION = 30
-"""Rounds between two passes of it."""
+_EVERY = 2.0
+_RETENTION_EVERY = 30
+"""Rounds."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,13 +28,13 @@ class Housekeeping:
     """One projector does it for all: the one that folds partition 0."""
 
     def __init__(
-        self, log: Connection, control: Bucket, settings: Settings, instance: str, share: Share
+        self, log: Connection, control: Bucket, settings: Settings, instance: str, membership: Membership
     ) -> None:
         self._log = log
         self._control = control
         self._settings = settings
         self._instance = instance
-        self._share = share
+        self._membership = membership
 
     async def run(self, migrated: asyncio.Event) -> None:
         await migrated.wait()
@@ -53,13 +54,13 @@ class Housekeeping:
         assert self._settings.database_url is not None
         database = await connect(self._settings.database_url, name=f"{self._instance}-housekeeping")
         try:
-            census = Census(self._log, self._control, database)
-            retention = Retention(database, Weeks(database), self._settings.retention_days)
+            fleet_tables = FleetTables(self._log, self._control, database)
+            retention = Retention(database, WeekPartitions(database), self._settings.retention_days)
             for round_number in count():
-                if 0 in self._share.partitions:
-                    await census.take(now_us())
-                    if round_number % _RETENTION == 0:
-                        await retention.forget(now_us())
-                await asyncio.sleep(_CENSUS)
+                if 0 in self._membership.partitions:
+                    await fleet_tables.refresh(now_us())
+                    if round_number % _RETENTION_EVERY == 0:
+                        await retention.delete_expired(now_us())
+                await asyncio.sleep(_EVERY)
         finally:
             database.terminate()

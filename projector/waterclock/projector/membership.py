@@ -1,7 +1,7 @@
-"""Which partitions this projector folds: an even share among those that are alive.
+"""Which partitions this projector folds: an even share among the projectors whose heartbeats are alive.
 
-A heartbeat that expires is the lease on one's share. For a moment two may think a partition theirs; then the
-position in Postgres decides, and the one that loses drops what it had (`PositionMoved`).
+For a moment two may think a partition theirs. Then the position in Postgres decides, and the one that loses drops what
+it had (`PositionMoved`).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _KIND = "projector"
 _log = logging.getLogger(__name__)
 
 
-class Share:
+class Membership:
     def __init__(self, control: Bucket, instance: str, partitions: int) -> None:
         self._control = control
         self._instance = instance
@@ -34,15 +34,15 @@ class Share:
         self.partitions: frozenset[int] = frozenset()
         self.changed = asyncio.Event()
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         while True:
             try:
-                await self.beat()
+                await self.heartbeat()
             except LogError as error:
                 _log.warning("no heartbeat", extra={"error": str(error)})
             await asyncio.sleep(BEAT)
 
-    async def beat(self) -> None:
+    async def heartbeat(self) -> None:
         """Say that we are here, see who else is, and share out."""
         beat = ProjectorHeartbeat(
             instance=self._instance,

@@ -1,4 +1,4 @@
-"""What the projector counts, as Prometheus reads it. Counted once for each batch."""
+"""The projector's metrics for Prometheus: of the folding, counted once for each batch, and of the alerts."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,11 +8,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.clock import now_us
-from waterclock.core.runtime.metrics import Histogram, ScopedCollector, gauge
-from waterclock.projector.write.store import Move
+from waterclock.core.runtime.metrics import Histogram, ScopedCollector, counter, gauge
+from waterclock.projector.read.positions import PositionMove
 
 
-class Tally(ScopedCollector):
+class ProjectorMetrics(ScopedCollector):
     def __init__(self) -> None:
         self._events = 0
         self._batches = Histogram()
@@ -20,7 +20,7 @@ class Tally(ScopedCollector):
         self._waiting = 0
         self._at = 0
 
-    def folded(self, events: int, seconds: float, moves: Sequence[Move], waiting: int) -> None:
+    def batch_written(self, events: int, seconds: float, moves: Sequence[PositionMove], waiting: int) -> None:
         self._events += events
         self._batches.add(seconds)
         self._waiting = waiting
@@ -49,5 +49,15 @@ class Tally(ScopedCollector):
         )
 
 
-TALLY = Tally()
-REGISTRY.register(TALLY)
+class AlertMetrics(ScopedCollector):
+    def __init__(self) -> None:
+        self.results: Counter[str] = Counter(delivered=0, failed=0, given_up=0, silenced=0)
+        self.waiting = 0
+
+    def collect(self) -> Iterator[Metric]:
+        yield counter("waterclock_alerts", "Calls to the webhook, by result.", "result", self.results)
+        yield GaugeMetricFamily("waterclock_alerts_waiting", "Alerts to be delivered.", value=self.waiting)
+
+
+METRICS = ProjectorMetrics()
+REGISTRY.register(METRICS)

@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection, open_log
@@ -14,59 +13,60 @@ from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready
 from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings
+from waterclock.core.runtime.tasks import supervised
 from waterclock.projector.alerts import service as alerts
 from waterclock.projector.housekeeping import Housekeeping
-from waterclock.projector.membership import Share
+from waterclock.projector.membership import Membership
 from waterclock.projector.session import Session
-from waterclock.projector.sql.migrations import SchemaTooNew, migrate
+from waterclock.projector.sql.migrator import SchemaTooNew, migrate
 from waterclock.projector.write.database import SCHEMA, TRANSIENT, connect
 from waterclock.projector.write.store import PositionMoved
 from waterclock.proto import names
 
-_PASSES = (*TRANSIENT, TimeoutError, LogUnavailable, PositionMoved)
-"""What a new session cures."""
+_TRANSIENT = (*TRANSIENT, TimeoutError, LogUnavailable, PositionMoved)
+"""Errors that a new session cures."""
 _FINAL = (SchemaTooNew, LogError)
-"""What somebody has to look at: trying again would not help, or do harm."""
+"""Errors that somebody has to look at: trying again would not help, or do harm."""
 
 _log = logging.getLogger(__name__)
 
 
 async def run(settings: Settings, stop: StopSignal) -> None:
+    """Until told to stop, or until one of its tasks ends."""
     if settings.database_url is None:
         raise ValueError("the projector needs database_url")
     instance = instance_id("projector")
     async with open_log(settings, name=instance) as log:
         await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
         control = Bucket(log, Publisher(log), names.CONTROL)
-        share = Share(control, instance, settings.partitions)
-        await share.beat()
+        membership = Membership(control, instance, settings.partitions)
+        await membership.heartbeat()
+        projector = Projector(log, settings.database_url, instance, membership, control)
+        housekeeping = Housekeeping(log, control, settings, instance, membership)
         log_watch = LogWatch(log, heeds_halt=False)
-        projector = Projector(log, settings.database_url, instance, share, control)
-        housekeeping = Housekeeping(log, control, settings, instance, share)
         try:
-            await _first(
-                share.keep(),
-                projector.run(),
-                housekeeping.run(projector.migrated),
-                alerts.run(settings, log, control, share, instance),
-                log_watch.run(),
-                stop.wait(),
-            )
+            async with supervised() as tasks:
+                tasks.keep(membership.run(), name="heartbeat")
+                tasks.keep(projector.run(), name="folding")
+                tasks.keep(housekeeping.run(projector.migrated), name="housekeeping")
+                tasks.keep(alerts.run(settings, log, control, membership, instance), name="alerts")
+                tasks.keep(log_watch.run(), name="watching the log")
+                await stop.wait()
         finally:
-            await share.leave()
+            await membership.leave()
 
 
 class Projector:
     """Session after session, through every outage of Postgres and of the log."""
 
     def __init__(
-        self, log: Connection, database_url: str, instance: str, share: Share, control: Bucket
+        self, log: Connection, database_url: str, instance: str, membership: Membership, control: Bucket
     ) -> None:
         self._log = log
         self._control = control
         self._database_url = database_url
         self._instance = instance
-        self._share = share
+        self._membership = membership
         self.migrated = asyncio.Event()
 
     async def run(self) -> None:
@@ -83,7 +83,7 @@ class Projector:
             began = loop.time()
             try:
                 return await work()
-            except _PASSES as error:
+            except _TRANSIENT as error:
                 _log.warning("folding pauses", extra={"error": f"{type(error).__name__}: {error}"})
             except WrongLog as error:
                 await halt(self._control, str(error))
@@ -105,29 +105,17 @@ class Projector:
 
     async def _session(self) -> None:
         """Until our share of the partitions changes, or the log comes back from somewhere: is it still the same?"""
-        share = self._share
-        share.changed.clear()
-        forget = self._log.on_reconnect(share.changed.set)
+        membership = self._membership
+        membership.changed.clear()
+        forget = self._log.on_reconnect(membership.changed.set)
         try:
-            async with Session.open(
-                self._log, self._database_url, self._instance, share.partitions
-            ) as session:
-                _log.info("folding", extra={"partitions": len(share.partitions)})
+            partitions = membership.partitions
+            async with Session.open(self._log, self._database_url, self._instance, partitions) as session:
+                _log.info("folding", extra={"partitions": len(partitions)})
                 await lift_halt(self._control)
                 ready()
-                await _first(session.fold(), share.changed.wait())
+                async with supervised() as tasks:
+                    tasks.keep(session.fold(), name="folding")
+                    await membership.changed.wait()
         finally:
             forget()
-
-
-async def _first(*work: Coroutine[Any, Any, object]) -> None:
-    """Until one is done; the others are cancelled. Its error is ours."""
-    tasks = [asyncio.create_task(part) for part in work]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,11 +1,10 @@
-"""Folding while all goes well: one connection to Postgres, one reading of the log.
+"""Folding while all goes well: two connections to Postgres, one reading of the log.
 
-A session ends by an error, by a change of our share, or when told to stop. All it knows is in Postgres by then
-or can be read again, so whoever ends it need not be careful.
+A session ends by an error, by a change of our share of the partitions, or when the projector stops. All it knows is in
+Postgres by then or can be read again, so whoever ends it need not be careful.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,32 +15,32 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.log_identity import KnownStream
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.runtime.clock import now_us
-from waterclock.projector.fold.projection import Prepared, Projection, Writing
-from waterclock.projector.metrics import TALLY
-from waterclock.projector.read.batch_reader import Feed
-from waterclock.projector.read.log_check import caught_up, check_log
+from waterclock.core.runtime.tasks import supervised
+from waterclock.projector.fold.projection import FoldedBatch, Projection, WritePipeline
+from waterclock.projector.metrics import METRICS
+from waterclock.projector.read.batch_reader import BatchReader
+from waterclock.projector.read.log_check import check_log, ends_if_caught_up
 from waterclock.projector.read.positions import STREAMS, Positions
-from waterclock.projector.sql.statements import statement
-from waterclock.projector.write.database import connect
+from waterclock.projector.write.database import connect, statement
 from waterclock.projector.write.store import Store
-from waterclock.projector.write.week_partitions import Weeks
+from waterclock.projector.write.week_partitions import WeekPartitions
 
-_EVENTS = 60_000
-"""Events folded at once, at most."""
+_MOST_EVENTS = 60_000
+"""Events folded at once."""
 _GAPS = ((10_000, 1.0), (2_000, 0.4), (200, 0.1), (0, 0.03))
-"""After a pass of so many events the next one gathers for so long: a run that was queued and ended in between is
-then one row, written once."""
+"""After a batch of so many events the next one gathers for so many seconds: a run that was queued and ended in between
+is then one row, written once."""
 _IDLE = 10.0
-
-_log = logging.getLogger(__name__)
 
 
 class Session:
-    def __init__(self, log: Connection, feed: Feed, projection: Projection) -> None:
+    def __init__(
+        self, log: Connection, reader: BatchReader, projection: Projection, pipeline: WritePipeline
+    ) -> None:
         self._log = log
-        self._feed = feed
+        self._reader = reader
         self._projection = projection
-        self._writing = Writing()
+        self._pipeline = pipeline
         self._last = 0.0
         self._gap = 0.0
 
@@ -50,57 +49,54 @@ class Session:
     async def open(
         cls, log: Connection, database_url: str, instance: str, partitions: frozenset[int]
     ) -> AsyncIterator["Session"]:
-        database = await connect(database_url, name=instance)
-        reader: asyncpg.Connection | None = None
+        writing = await connect(database_url, name=instance)
+        loading: asyncpg.Connection | None = None
         try:
-            reader = await connect(database_url, name=instance)
-            positions = await _positions(database, log, partitions)
-            weeks = Weeks(database)
+            loading = await connect(database_url, name=instance)
+            positions = await _load_positions(writing, log, partitions)
+            weeks = WeekPartitions(writing)
             await weeks.open()
             await weeks.ensure_ahead(now_us())
-            store = Store(database, instance)
+            store = Store(writing, instance)
             await store.open()
-            async with Feed.open(log, positions) as feed:
-                session = cls(log, feed, Projection(reader, store, weeks, positions))
-                try:
-                    yield session
-                finally:
-                    await session._writing.abandon()
+            async with BatchReader.open(log, positions) as reader, supervised() as tasks:
+                projection = Projection(loading, store, weeks, positions)
+                yield cls(log, reader, projection, WritePipeline(tasks))
         finally:
-            database.terminate()
-            if reader is not None:
-                reader.terminate()
+            writing.terminate()
+            if loading is not None:
+                loading.terminate()
 
     async def fold(self) -> None:
-        """Pass after pass, for ever."""
+        """Batch after batch, for ever."""
         while True:
-            if not self._feed.is_ready:
-                await self._writing.done()
-            if await self._feed.some(_IDLE):
+            if not self._reader.is_ready:
+                await self._pipeline.finished()
+            if await self._reader.wait(_IDLE):
                 await self._fold_once()
             else:
-                await self._follow()
+                # Nothing came for a while: keep up with a log that goes on with other things than ours.
+                ends = await ends_if_caught_up(self._log, self._projection.positions)
+                await self._projection.follow(ends)
 
     async def _fold_once(self) -> None:
         """A lone event is folded at once; in a stream of them, those of a moment together."""
         loop = asyncio.get_running_loop()
-        await self._feed.filled(_EVENTS, self._last + self._gap - loop.time())
+        await self._reader.wait_for(_MOST_EVENTS, self._last + self._gap - loop.time())
         self._last = began = loop.time()
-        prepared = await self._projection.prepare(self._feed.take(_EVENTS))
-        await self._writing.begin(lambda: self._write(prepared, began))
-        self._gap = next(gap for events, gap in _GAPS if prepared.events >= events)
+        folded = await self._projection.prepare(self._reader.take(_MOST_EVENTS))
+        await self._pipeline.begin(lambda: self._write(folded, began))
+        self._gap = next(gap for events, gap in _GAPS if folded.events >= events)
 
-    async def _write(self, prepared: Prepared, began: float) -> None:
-        await self._projection.write(prepared, now_us())
+    async def _write(self, folded: FoldedBatch, began: float) -> None:
+        await self._projection.write(folded, now_us())
         seconds = asyncio.get_running_loop().time() - began
-        TALLY.folded(prepared.events, seconds, prepared.moves, self._feed.waiting)
-
-    async def _follow(self) -> None:
-        """Nothing came for a while: keep up with a log that goes on with other things than ours."""
-        await self._projection.follow(await caught_up(self._log, self._projection.positions))
+        METRICS.batch_written(folded.events, seconds, folded.moves, self._reader.waiting)
 
 
-async def _positions(database: asyncpg.Connection, log: Connection, partitions: frozenset[int]) -> Positions:
+async def _load_positions(
+    database: asyncpg.Connection, log: Connection, partitions: frozenset[int]
+) -> Positions:
     """Where to go on; refuses a log that is not the one these positions are in."""
     ours = sorted(partitions)
     for stream in STREAMS:
@@ -108,6 +104,6 @@ async def _positions(database: asyncpg.Connection, log: Connection, partitions: 
         await database.execute(statement("begin_positions"), stream, ours, created)
     rows = await database.fetch(statement("positions"), ours)
     positions = Positions({(row["stream"], row["partition"]): row["position"] for row in rows})
-    known = [KnownStream(**row) for row in await database.fetch(statement("seen"))]
+    known = [KnownStream(**row) for row in await database.fetch(statement("known_streams"))]
     await check_log(log, known, positions)
     return positions

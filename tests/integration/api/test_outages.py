@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 
 from servers.server import Server
-from waterclock.projector.sql.migrations import migrate
+from waterclock.projector.sql.migrator import migrate
 from waterclock.projector.write.database import SCHEMA, connect
 
 from .conftest import Served, serving, settings_for

@@ -16,7 +16,7 @@ from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.settings import Settings
-from waterclock.projector.sql.migrations import migrate
+from waterclock.projector.sql.migrator import migrate
 from waterclock.projector.write.database import SCHEMA, connect
 from waterclock.proto import names
 

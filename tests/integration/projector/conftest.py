@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from projector_rig.log import Log
-from waterclock.projector.sql.migrations import migrate
+from waterclock.projector.sql.migrator import migrate
 
 
 @pytest.fixture

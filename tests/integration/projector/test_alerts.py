@@ -18,9 +18,9 @@ from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.alerts import service
-from waterclock.projector.alerts.alert import State
+from waterclock.projector.alerts.alert import AlertState
 from waterclock.projector.alerts.signing import KEY_ID, SIGNATURE, TIMESTAMP, verify
-from waterclock.projector.membership import Share
+from waterclock.projector.membership import Membership
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Frame, JobCreated, JobFrame, RunEvent, RunFailed, RunsMissed, RunSucceeded
@@ -104,9 +104,9 @@ class Log:
             RunSucceeded(run_id=f"{job_id}@{number}", at=now, attempt=1, executor_id="e", started=now)
         )
 
-    async def state(self) -> State | None:
+    async def state(self) -> AlertState | None:
         entry = await self.control.get(names.ALERTS_KEY)
-        return None if entry is None else msgspec.json.decode(entry.value, type=State)
+        return None if entry is None else msgspec.json.decode(entry.value, type=AlertState)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def appending(log: Log, receiver: Receiver, **settings: Any) -> AsyncItera
         "alert_timeout_seconds": 0.3,
         **settings,
     }
-    share = Share(log.control, "projector-test", PARTITIONS)
+    share = Membership(log.control, "projector-test", PARTITIONS)
     share.partitions = frozenset(range(PARTITIONS))
     task = asyncio.create_task(
         service.run(Settings(**given), log.connection, log.control, share, "projector-test")

@@ -1,10 +1,10 @@
-"""What the feed hands out, and what it leaves on the server."""
+"""What the reader hands out, and what it leaves on the server."""
 
 from projector_rig.builders import T0, created, queued
 from projector_rig.log import PARTITIONS, Log
 from support.waiting import eventually
 from waterclock.core.domain.instants import MINUTE
-from waterclock.projector.read.batch_reader import _AHEAD, _ON_THE_WAY, Feed
+from waterclock.projector.read.batch_reader import _MOST_AHEAD, _PULL_BATCH, BatchReader
 from waterclock.projector.read.positions import STREAMS, Positions
 from waterclock.proto.events import Cursor, Frame
 from waterclock.proto.names import partition_of
@@ -17,24 +17,24 @@ def from_the_beginning(*partitions: int) -> Positions:
 async def test_nothing_piles_up_while_nobody_takes(log: Log) -> None:
     """As while Postgres is away: the rest stays in the log."""
     size = 500
-    frames = _AHEAD // size + 2 * _ON_THE_WAY
+    frames = _MOST_AHEAD // size + 2 * _PULL_BATCH
     events = tuple(queued("job", T0 + number * MINUTE) for number in range(size))
     partition = partition_of("job", PARTITIONS)
     for _ in range(frames):
         await log.frame(partition, Frame(writer="w", events=events))
-    async with Feed.open(log.connection, from_the_beginning(partition)) as feed:
+    async with BatchReader.open(log.connection, from_the_beginning(partition)) as reader:
 
         async def full() -> bool:
-            """the feed has read as far ahead as it may"""
-            return feed.waiting >= _AHEAD
+            """the reader has read as far ahead as it may"""
+            return reader.waiting >= _MOST_AHEAD
 
         await eventually(full)
-        assert feed.waiting <= _AHEAD + _ON_THE_WAY * size
-        assert feed.waiting < frames * size
+        assert reader.waiting <= _MOST_AHEAD + _PULL_BATCH * size
+        assert reader.waiting < frames * size
         taken = 0
         while taken < frames * size:
-            assert await feed.some(5.0)
-            taken += feed.take(10_000).events
+            assert await reader.wait(5.0)
+            taken += reader.take(10_000).events
         assert taken == frames * size
 
 
@@ -44,18 +44,18 @@ async def test_runs_come_with_the_definitions_that_their_writer_had_seen(log: Lo
     await log.frame(
         partition, Frame(writer="w", events=(queued("job"),), cursor=Cursor(jobs=version + 1, time=0))
     )
-    async with Feed.open(log.connection, from_the_beginning(partition)) as feed:
+    async with BatchReader.open(log.connection, from_the_beginning(partition)) as reader:
 
         async def both_are_there() -> bool:
             """the definition and the run have arrived"""
-            return feed.waiting == 2
+            return reader.waiting == 2
 
         await eventually(both_are_there)
-        first = feed.take(100)
+        first = reader.take(100)
         assert (len(first.jobs), len(first.runs)) == (1, 0)
         await log.jobs(created("job", name="edited"))
-        assert await feed.some(5.0)
-        second = feed.take(100)
+        assert await reader.wait(5.0)
+        second = reader.take(100)
         assert (len(second.jobs), len(second.runs)) == (1, 1)
 
 
@@ -66,9 +66,9 @@ async def test_a_definition_that_has_left_the_log_is_not_waited_for(log: Log) ->
     await log.frame(
         partition, Frame(writer="w", events=(queued("job"),), cursor=Cursor(jobs=version, time=0))
     )
-    async with Feed.open(log.connection, from_the_beginning(partition)) as feed:
-        assert await feed.some(5.0)
-        assert len(feed.take(100).runs) == 1
+    async with BatchReader.open(log.connection, from_the_beginning(partition)) as reader:
+        assert await reader.wait(5.0)
+        assert len(reader.take(100).runs) == 1
 
 
 async def test_what_a_partition_has_folded_is_not_handed_out_again(log: Log) -> None:
@@ -77,9 +77,9 @@ async def test_what_a_partition_has_folded_is_not_handed_out_again(log: Log) -> 
     second = await log.frame(there, Frame(writer="w", events=(queued("b"),)))
     third = await log.frame(here, Frame(writer="w", events=(queued("c"),)))
     positions = Positions({("JOBS", here): 0, ("JOBS", there): 0, ("RUNS", here): first, ("RUNS", there): 0})
-    async with Feed.open(log.connection, positions) as feed:
+    async with BatchReader.open(log.connection, positions) as reader:
         taken: list[int] = []
         while len(taken) < 2:
-            assert await feed.some(5.0)
-            taken += [message.sequence for message in feed.take(100).runs]
+            assert await reader.wait(5.0)
+            taken += [message.sequence for message in reader.take(100).runs]
         assert taken == [second, third]

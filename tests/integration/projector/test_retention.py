@@ -12,7 +12,7 @@ from waterclock.core.domain.instants import DAY, MINUTE
 from waterclock.core.runtime.clock import now_us
 from waterclock.projector.retention import Retention
 from waterclock.projector.write.database import connect
-from waterclock.projector.write.week_partitions import WEEK, Weeks, partition_name, week_of
+from waterclock.projector.write.week_partitions import WEEK, WeekPartitions, partition_name, week_of
 from waterclock.proto.events import RunEvent
 from waterclock.proto.policies import Retention as Kept
 from waterclock.proto.spec import Schedule
@@ -37,7 +37,7 @@ async def run_ids(database: asyncpg.Connection) -> set[str]:
 
 
 async def forget(writer: asyncpg.Connection, now: int, days: float = 30.0) -> None:
-    await Retention(writer, Weeks(writer), days).forget(now)
+    await Retention(writer, WeekPartitions(writer), days).delete_expired(now)
 
 
 async def test_old_weeks_are_dropped_whole_except_for_what_has_not_ended(
@@ -122,7 +122,7 @@ async def test_runs_outside_of_every_week_go_to_the_default_partition_and_move_w
     for number, at in enumerate((T0, T0 + WEEK, 0)):
         await writer.execute(insert, f"r{number}", at)
     assert await writer.fetchval("SELECT count(*) FROM job_runs_default") == 3
-    weeks = Weeks(writer)
+    weeks = WeekPartitions(writer)
     await weeks.ensure([T0, 0], now=T0)
     assert await writer.fetchval("SELECT count(*) FROM job_runs_default") == 2
     assert await writer.fetchval(f"SELECT run_id FROM {partition_name('job_runs', week_of(T0))}") == "r0"

@@ -11,11 +11,11 @@ import pytest
 from projector_rig.builders import created, spec
 from projector_rig.log import Log
 from projector_rig.service import caught_up, running_projector
-from waterclock.core.domain.readmodel.rows import AttemptRow, Definition, JobHead, RunRow, dead_letter
+from waterclock.core.domain.readmodel.rows import AttemptRow, DefinitionRow, JobRow, RunRow, dead_letter_row
 from waterclock.core.runtime.clock import now_us
-from waterclock.projector.sql.migrations import SchemaTooNew, migrate, migrations
+from waterclock.projector.sql.migrator import SchemaTooNew, migrate, migrations
 from waterclock.projector.write.database import connect
-from waterclock.projector.write.week_partitions import Weeks
+from waterclock.projector.write.week_partitions import WeekPartitions
 from waterclock.proto.policies import CatchUp, Retry
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 
@@ -60,7 +60,7 @@ async def test_every_table_has_the_columns_of_the_contract(database: asyncpg.Con
 async def test_every_table_and_column_has_a_comment(database: asyncpg.Connection, database_url: str) -> None:
     """Also of the tables that others are made of: `\\d+` shows those beside the rest."""
     projector = await connect(database_url, name="test")
-    await Weeks(projector).ensure_ahead(now_us())
+    await WeekPartitions(projector).ensure_ahead(now_us())
     await projector.close()
     bare = await database.fetch(
         """SELECT c.relname, a.attname
@@ -77,7 +77,7 @@ async def test_rows_are_built_in_the_order_of_the_columns(database: asyncpg.Conn
     assert await columns(database, "job_runs") == list(RunRow.__struct_fields__)
     assert await columns(database, "earlier_attempts") == list(AttemptRow.__struct_fields__)
     event = created(name="n", payload=1, labels={"a": "b"})
-    head = JobHead(
+    job = JobRow(
         job_id="j",
         namespace="ns",
         name="n",
@@ -95,9 +95,9 @@ async def test_rows_are_built_in_the_order_of_the_columns(database: asyncpg.Conn
         created_at=10,
         schedule=Schedule(),
     )
-    built = dict(zip(await columns(database, "job_state"), head.state(), strict=True))
-    assert built == {name: getattr(head, name) for name in built}
-    row = dict(zip(await columns(database, "job_definitions"), Definition(head, event).row(), strict=True))
+    built = dict(zip(await columns(database, "job_state"), job.state_row(), strict=True))
+    assert built == {name: getattr(job, name) for name in built}
+    row = dict(zip(await columns(database, "job_definitions"), DefinitionRow(job, event).row(), strict=True))
     assert (row["standing"], row["armed_version"], row["updated_at"], row["payload"]) == (
         "PAUSED",
         2,
@@ -117,7 +117,7 @@ async def test_rows_are_built_in_the_order_of_the_columns(database: asyncpg.Conn
         last_sequence=5,
         created_at=6,
     )
-    letter = dict(zip(await columns(database, "dead_letters"), dead_letter(run), strict=True))
+    letter = dict(zip(await columns(database, "dead_letters"), dead_letter_row(run), strict=True))
     shared = set(letter) & set(RunRow.__struct_fields__)
     assert {name: letter[name] for name in shared} == {name: getattr(run, name) for name in shared}
 

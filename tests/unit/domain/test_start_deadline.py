@@ -10,8 +10,8 @@ from waterclock.core.domain.explain.explanation import Recorded
 from waterclock.core.domain.explain.why_run import of_run
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.run.deadlines import missed_in_queue
-from waterclock.projector.alerts.alert import State
-from waterclock.projector.alerts.rules import Judge, Thresholds
+from waterclock.projector.alerts.alert import AlertState
+from waterclock.projector.alerts.rules import AlertRules, Thresholds
 from waterclock.proto.events import JobCreated, RunEvent, RunQueued, RunsMissed
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 from waterclock.proto.work import WorkItem
@@ -99,7 +99,7 @@ def test_the_audit_counts_it_as_missed_and_finds_nothing_wrong() -> None:
 
 
 def test_it_is_told_as_missed_and_no_longer_waits_for_an_executor() -> None:
-    judge = Judge(State(), Thresholds())
-    judge.take(1, queued())
-    assert [alert.rule for alert in judge.take(2, late())] == ["missed"]
-    assert not judge.overdue(NOON + 3600 * SECOND)
+    rules = AlertRules(AlertState(), Thresholds())
+    rules.on_event(1, queued())
+    assert [alert.rule for alert in rules.on_event(2, late())] == ["missed"]
+    assert not rules.has_overdue(NOON + 3600 * SECOND)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from waterclock.core.domain.instants import SECOND
-from waterclock.projector.alerts.alert import MOST_OF_A_RULE, Alert, State, post, silenced
-from waterclock.projector.alerts.rules import Judge, Thresholds
+from waterclock.projector.alerts.alert import MOST_OF_A_RULE, Alert, AlertState, add_to_outbox, is_silenced
+from waterclock.projector.alerts.rules import AlertRules, Thresholds
 from waterclock.projector.alerts.signing import KEY_ID, SIGNATURE, TIMESTAMP, signed, verify
 from waterclock.projector.alerts.webhook import Format, body_of
 from waterclock.proto.events import (
@@ -37,9 +37,9 @@ def ended(kind: type, after: float = 1, run_id: str = RUN, **fields: Any) -> Any
     return kind(run_id=run_id, at=at(after), attempt=1, executor_id="e", started=at(after), **fields)
 
 
-def judged(*events: RunEvent, judge: Judge | None = None) -> list[tuple[str, str]]:
-    judge = judge or Judge(State(), Thresholds())
-    found = [alert for number, event in enumerate(events, 1) for alert in judge.take(number, event)]
+def judged(*events: RunEvent, rules: AlertRules | None = None) -> list[tuple[str, str]]:
+    rules = rules or AlertRules(AlertState(), Thresholds())
+    found = [alert for number, event in enumerate(events, 1) for alert in rules.on_event(number, event)]
     return [(alert.rule, alert.summary) for alert in found]
 
 
@@ -82,63 +82,63 @@ def test_rules(events: list[RunEvent], expected: list[tuple[str, str]]) -> None:
 
 
 def test_the_same_is_told_once_an_hour_and_again_after_a_recovery() -> None:
-    judge = Judge(State(), Thresholds())
+    rules = AlertRules(AlertState(), Thresholds())
     failures = [ended(RunFailed, after, reason="x") for after in (1, 60, 3599, 3602)]
-    assert [rule for rule, _ in judged(*failures, judge=judge)] == ["dead_letter", "dead_letter"]
-    again = judged(ended(RunSucceeded, 3700), ended(RunFailed, 3701, reason="x"), judge=judge)
+    assert [rule for rule, _ in judged(*failures, rules=rules)] == ["dead_letter", "dead_letter"]
+    again = judged(ended(RunSucceeded, 3700), ended(RunFailed, 3701, reason="x"), rules=rules)
     assert [rule for rule, _ in again] == ["recovered", "dead_letter"]
 
 
 def test_what_was_told_survives_a_restart() -> None:
-    first = Judge(State(), Thresholds())
-    judged(ended(RunFailed, reason="x"), judge=first)
-    second = Judge(first.state, Thresholds())
-    assert judged(ended(RunFailed, 2, reason="x"), judge=second) == []
-    assert [rule for rule, _ in judged(ended(RunSucceeded, 3), judge=second)] == ["recovered"]
+    first = AlertRules(AlertState(), Thresholds())
+    judged(ended(RunFailed, reason="x"), rules=first)
+    second = AlertRules(first.state, Thresholds())
+    assert judged(ended(RunFailed, 2, reason="x"), rules=second) == []
+    assert [rule for rule, _ in judged(ended(RunSucceeded, 3), rules=second)] == ["recovered"]
 
 
 def test_a_route_that_nobody_serves() -> None:
-    judge = Judge(State(), Thresholds())
-    judged(queued(handler="email"), queued("other@1"), judge=judge)
+    rules = AlertRules(AlertState(), Thresholds())
+    judged(queued(handler="email"), queued("other@1"), rules=rules)
     everything = {("default", "light"), ("default=email", "light")}
-    assert judge.tick(at(59), set()) == []
-    assert judge.tick(at(61), everything) == []
-    [alert] = judge.tick(at(61), {("default", "light")})
+    assert rules.on_tick(at(59), set()) == []
+    assert rules.on_tick(at(61), everything) == []
+    [alert] = rules.on_tick(at(61), {("default", "light")})
     assert alert.rule == "no_executor"
     assert (
         alert.summary
         == "1 runs wait for handler email on queue default, tier light, and no executor serves it"
     )
-    assert judge.tick(at(62), {("default", "light")}) == []
+    assert rules.on_tick(at(62), {("default", "light")}) == []
 
 
 def test_a_failure_rate_needs_enough_runs_and_passes_with_time() -> None:
-    judge = Judge(State(), Thresholds())
+    rules = AlertRules(AlertState(), Thresholds())
 
     def fail(count: int, first: int) -> None:
         for number in range(first, first + count):
-            judge.take(number, ended(RunFailed, 1, run_id=f"job{number}@1", reason="x"))
+            rules.on_event(number, ended(RunFailed, 1, run_id=f"job{number}@1", reason="x"))
 
     fail(19, 0)
-    assert judge.tick(at(2), set()) == []
+    assert rules.on_tick(at(2), set()) == []
     fail(1, 19)
-    [alert] = judge.tick(at(3), set())
+    [alert] = rules.on_tick(at(3), set())
     assert (alert.rule, alert.summary) == ("failure_rate", "20 of the last 20 runs failed (100%)")
-    assert judge.tick(at(5000), set()) == []
+    assert rules.on_tick(at(5000), set()) == []
 
 
 def test_a_flood_of_one_rule_becomes_one_alert_that_counts_it() -> None:
     outbox: list[Alert] = []
     for number in range(1000):
-        post(outbox, alert(alert_id=str(number)))
-    post(outbox, alert(rule="missed"))
+        add_to_outbox(outbox, alert(alert_id=str(number)))
+    add_to_outbox(outbox, alert(rule="missed"))
     assert len(outbox) == MOST_OF_A_RULE + 1
     assert outbox[MOST_OF_A_RULE - 1].more == 1000 - MOST_OF_A_RULE
 
 
 def test_silenced_by_label() -> None:
-    assert silenced({"env": "dev"}, [("env", "dev")])
-    assert not silenced({"env": "prod"}, [("env", "dev"), ("team", "dev")])
+    assert is_silenced({"env": "dev"}, [("env", "dev")])
+    assert not is_silenced({"env": "prod"}, [("env", "dev"), ("team", "dev")])
 
 
 def alert(**fields: Any) -> Alert:

@@ -187,8 +187,8 @@ def test_what_is_shown_hangs_together(jobs: list[JobEvent], runs: list[tuple[Run
         if row.status == "RUNNING":
             assert row.start_time is not None
             assert row.end_time is None
-    for head in tables.heads.values():
-        assert head.next_run_at is None or head.status == "SCHEDULED"
+    for job in tables.jobs.values():
+        assert job.next_run_at is None or job.status == "SCHEDULED"
 
 
 def _could_be_one_writers(frame: tuple[RunEvent, ...]) -> bool:

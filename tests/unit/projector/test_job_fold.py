@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from projector_rig.builders import EVERY_MINUTE, T0, created, failed, queued, retry_requested, spec, succeeded
 from projector_rig.tables import Tables
 from waterclock.core.domain.instants import MINUTE, SECOND, datetime_of
-from waterclock.core.domain.readmodel.rows import JobHead
+from waterclock.core.domain.readmodel.rows import JobRow
 from waterclock.proto.events import (
     JobCancelled,
     JobEvent,
@@ -23,11 +23,11 @@ FUTURE = Schedule(schedule_type="FUTURE", schedule_time=datetime_of(T0 + MINUTE)
 AT_FOUR = Schedule(schedule_type="CRON", cron_expression=("0 4 * * *",), timezone="Europe/Paris")
 
 
-def folded(jobs: list[JobEvent], runs: list[RunEvent]) -> JobHead:
+def folded(jobs: list[JobEvent], runs: list[RunEvent]) -> JobRow:
     tables = Tables()
     tables.fold([(number, (event,)) for number, event in enumerate(jobs, 1)], [(100, tuple(runs))])
-    (head,) = tables.heads.values()
-    return head
+    (row,) = tables.jobs.values()
+    return row
 
 
 def updated(of: JobEvent, at: int, schedule: Schedule, paused_at: int | None = None) -> JobUpdated:
@@ -72,8 +72,8 @@ def test_a_completed_one_shot_that_is_given_a_new_time_is_scheduled_again() -> N
     q = queued(scheduled=T0 + MINUTE)
     later = Schedule(schedule_type="FUTURE", schedule_time=datetime_of(T0 + 9 * MINUTE))
     again = updated(job, T0 + 2 * MINUTE, later)
-    head = folded([job, again], [q, succeeded(q)])
-    assert (head.status, head.next_run_at) == ("SCHEDULED", T0 + 9 * MINUTE)
+    row = folded([job, again], [q, succeeded(q)])
+    assert (row.status, row.next_run_at) == ("SCHEDULED", T0 + 9 * MINUTE)
     second = queued(scheduled=T0 + 9 * MINUTE, version=2)
     assert folded([job, again], [q, succeeded(q), second, succeeded(second)]).status == "COMPLETED"
 
@@ -117,24 +117,24 @@ def test_cron_is_read_in_its_zone() -> None:
 
 def test_a_schedule_that_ended_completes_the_job_unless_it_was_set_going_since() -> None:
     job = created(schedule=EVERY_MINUTE)
-    head = folded([job], [ended(version=1)])
-    assert (head.status, head.next_run_at) == ("COMPLETED", None)
+    row = folded([job], [ended(version=1)])
+    assert (row.status, row.next_run_at) == ("COMPLETED", None)
     again = updated(job, T0 + 2 * MINUTE, EVERY_MINUTE)
-    head = folded([job, again], [ended(version=1)])
-    assert (head.status, head.next_run_at) == ("SCHEDULED", T0 + 3 * MINUTE)
+    row = folded([job, again], [ended(version=1)])
+    assert (row.status, row.next_run_at) == ("SCHEDULED", T0 + 3 * MINUTE)
     assert folded([job, again], [ended(version=2)]).status == "COMPLETED"
 
 
 def test_a_paused_job_has_no_next_fire_and_resumes_from_then() -> None:
     job = created(schedule=EVERY_MINUTE)
     pause = JobPaused(job_id="job", spec=job.spec, at=T0 + MINUTE, created_at=T0, note="maintenance")
-    head = folded([job, pause], [])
-    assert (head.status, head.next_run_at) == ("PAUSED", None)
+    row = folded([job, pause], [])
+    assert (row.status, row.next_run_at) == ("PAUSED", None)
     edited = updated(job, T0 + 2 * MINUTE, EVERY_MINUTE, paused_at=T0 + MINUTE)
     assert folded([job, pause, edited], []).status == "PAUSED"
     resume = JobResumed(job_id="job", spec=job.spec, at=T0 + 5 * MINUTE, created_at=T0)
-    head = folded([job, pause, resume], [])
-    assert (head.status, head.next_run_at) == ("SCHEDULED", T0 + 6 * MINUTE)
+    row = folded([job, pause, resume], [])
+    assert (row.status, row.next_run_at) == ("SCHEDULED", T0 + 6 * MINUTE)
     missed = replace(resume, missed_since=T0 + MINUTE)
     assert folded([job, pause, missed], []).next_run_at == T0 + 2 * MINUTE
 
@@ -143,21 +143,21 @@ def test_a_cancelled_job_stays_cancelled_whatever_its_runs_do() -> None:
     job = created(schedule=EVERY_MINUTE)
     cancel = JobCancelled(job_id="job", spec=job.spec, at=T0 + MINUTE, created_at=T0)
     q = queued(scheduled=T0 + MINUTE)
-    head = folded([job, cancel], [q, succeeded(q), ended(version=2)])
-    assert (head.status, head.next_run_at) == ("CANCELLED", None)
+    row = folded([job, cancel], [q, succeeded(q), ended(version=2)])
+    assert (row.status, row.next_run_at) == ("CANCELLED", None)
 
 
 def test_a_definition_that_is_told_twice_changes_nothing() -> None:
     tables = Tables()
     tables.fold([(5, (created(name="new"),))], [])
     assert not tables.fold([(3, (created(name="old"),)), (5, (created(name="same"),))], [])
-    assert tables.heads["job"].name == "new"
+    assert tables.jobs["job"].name == "new"
 
 
 def test_jobs_of_one_frame_share_its_version() -> None:
     tables = Tables()
     tables.fold([(7, tuple(created(f"frame~{n}") for n in range(3)))], [])
-    assert {head.version for head in tables.heads.values()} == {7}
+    assert {row.version for row in tables.jobs.values()} == {7}
 
 
 def test_a_schedule_nobody_can_read_has_no_next_fire() -> None:

@@ -16,7 +16,7 @@ from waterclock.api.queries.backfills import StoredBackfill
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.domain.partition.timing_index import IndexEntry
 from waterclock.executor.limits.leases import Holder
-from waterclock.projector.alerts.alert import State
+from waterclock.projector.alerts.alert import AlertState
 from waterclock.proto.events import Frame, JobEvent, JobFrame, RunEvent
 from waterclock.proto.heartbeats import ExecutorHeartbeat, ProjectorHeartbeat, SchedulerHeartbeat
 from waterclock.proto.work import ClaimRequest, StopRequest, WorkItem
@@ -40,7 +40,7 @@ FORMATS: list[tuple[str, Any]] = [
     (r"\$KV\.control\.backfill\..*", StoredBackfill),
     (r"\$KV\.control\.dependencies", dict[str, PendingEdit]),
     (r"\$KV\.control\.run\..*", Holder),
-    (r"\$KV\.control\.alerts\.state", State),
+    (r"\$KV\.control\.alerts\.state", AlertState),
 ]
 OPAQUE = re.compile(r"wc\.(lease|handover|tell)\b|\$KV\.control\.(key|rate)\.|\$O\.")
 """What is no struct: a lease's holder, a place of a concurrency key, a rate's instant, an object's pieces."""

@@ -13,7 +13,7 @@ from waterclock.api.readmodels.freshness import position
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.readmodel.rows import RunRow
-from waterclock.core.domain.readmodel.run_fold import advance, begin
+from waterclock.core.domain.readmodel.run_fold import new_run_row, update_run_row
 from waterclock.proto import methods, names
 from waterclock.proto.answers import DeadLetter, Page, Run
 from waterclock.proto.queries import DeadLettersQuery, RunRef, RunsQuery
@@ -73,8 +73,8 @@ async def _from_log(app: Application, run_id: str) -> Run | None:
     row: RunRow | None = None
     for sequence, event in await run_events(app, run_id, projected):
         if row is not None:
-            advance(row, event, sequence)
-        elif (begun := begin(event, sequence, namespace_of(run_id))) is not None:
+            update_run_row(row, event, sequence)
+        elif (begun := new_run_row(event, sequence, namespace_of(run_id))) is not None:
             row = begun[0]
     return None if row is None else _run(row)
 

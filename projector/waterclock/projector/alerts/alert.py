@@ -1,7 +1,4 @@
-"""What is told, and what is waiting to be told.
-
-What is to be delivered, in order; bounded, whatever happens.
-"""
+"""An alert, and the alerts that wait to be delivered: in order, and bounded whatever happens."""
 
 from collections.abc import Collection
 from typing import Literal
@@ -53,36 +50,36 @@ class Alert(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.rule == "recovered"
 
 
-class State(Struct, kw_only=True, omit_defaults=True):
-    """All that must outlive a restart. One value, so that what was read and what follows from it cannot part."""
+class AlertState(Struct, kw_only=True, omit_defaults=True):
+    """All that must outlive a restart. It is stored as one value, so that position and outbox always agree."""
 
     position: int = 0
     """`RUNS` is read up to here."""
     failing: dict[str, Instant] = field(default_factory=dict)
     """Jobs whose last run failed, and since when."""
-    told: dict[str, Instant] = field(default_factory=dict)
-    """When each key was last told."""
+    last_alert: dict[str, Instant] = field(default_factory=dict, name="told")
+    """When there was last an alert with each key."""
     outbox: list[Alert] = field(default_factory=list)
 
 
-def post(outbox: list[Alert], alert: Alert) -> None:
+def add_to_outbox(outbox: list[Alert], alert: Alert) -> None:
     """Add one. A flood of one rule becomes one alert that counts it."""
     if not is_flood(outbox, alert):
         outbox.append(alert)
         return
-    last = max(number for number, waiting in enumerate(outbox) if _alike(waiting, alert))
+    last = max(number for number, waiting in enumerate(outbox) if _same_kind(waiting, alert))
     outbox[last] = msgspec.structs.replace(outbox[last], more=outbox[last].more + 1)
 
 
 def is_flood(outbox: list[Alert], alert: Alert) -> bool:
-    return sum(_alike(waiting, alert) for waiting in outbox) >= MOST_OF_A_RULE
+    return sum(_same_kind(waiting, alert) for waiting in outbox) >= MOST_OF_A_RULE
 
 
-def silenced(labels: dict[str, str], silences: Collection[tuple[str, str]]) -> bool:
-    """Whether a job has one of the labels nobody wants to hear of."""
+def is_silenced(labels: dict[str, str], silences: Collection[tuple[str, str]]) -> bool:
+    """Whether a job has one of the labels that no alerts are wanted for."""
     return any(labels.get(name) == value for name, value in silences)
 
 
-def _alike(one: Alert, other: Alert) -> bool:
+def _same_kind(one: Alert, other: Alert) -> bool:
     failures = ("dead_letter", "critical_failure")
     return one.rule == other.rule or (one.rule in failures and other.rule in failures)

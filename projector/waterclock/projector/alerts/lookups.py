@@ -1,4 +1,4 @@
-"""What the rules need to know beside the log of runs: definitions, and who executes."""
+"""What alerts need beside the log of runs: definitions, and what the executors serve."""
 
 import msgspec
 
@@ -26,8 +26,8 @@ async def definition_of(log: Connection, job_id: str, partitions: int) -> JobSpe
     return None
 
 
-async def served(control: Bucket) -> set[tuple[str, str]]:
-    """(route, tier) that somebody takes work from; a heavier executor takes lighter work too."""
+async def served_routes(control: Bucket) -> set[tuple[str, str]]:
+    """(route, tier) that an executor takes work from; a heavier executor takes lighter work too."""
     found: set[tuple[str, str]] = set()
     for entry in await control.scan(names.member_key("executor", "*")):
         try:

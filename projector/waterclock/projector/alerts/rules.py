@@ -1,31 +1,55 @@
-"""Which events are worth an alert. Pure: events and the time go in, candidates come out."""
+"""Which events are worth an alert. Pure: events and the time go in, alerts come out."""
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Collection
+from typing import assert_never
 
 from msgspec import Struct
 
 from waterclock.core.domain.instants import MINUTE, SECOND, rfc3339
-from waterclock.projector.alerts.alert import Alert, Rule, State
+from waterclock.projector.alerts.alert import Alert, AlertState, Rule
 from waterclock.proto.events import (
+    BackfillEnded,
+    BackfillRequested,
+    BackfillSteered,
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
+    DependentChanged,
     Instant,
-    Outcome,
+    LettersDelivered,
+    NodeCleared,
+    NodeMarked,
+    OutcomeRejected,
+    RerunRequested,
     RunCancelled,
+    RunCancelRequested,
+    RunClosed,
     RunEvent,
     RunFailed,
     RunLost,
+    RunOpened,
+    RunProgressed,
     RunQueued,
+    RunReported,
+    RunRequested,
+    RunRetryRequested,
+    RunReturned,
     RunSkipped,
     RunsMissed,
+    RunSnoozed,
     RunStarted,
     RunSucceeded,
     RunTimedOut,
+    RunWaiting,
+    ScheduleEnded,
+    SkipRequested,
 )
 from waterclock.proto.names import job_of, route_of
 
-_OPEN = 100_000
+_MOST_QUEUED = 100_000
 """Queued runs that are watched for their start; the oldest are let go beyond that."""
-_KEPT = 10_000
+_MOST_REMEMBERED = 10_000
 
 
 class Thresholds(Struct, frozen=True, kw_only=True):
@@ -37,34 +61,34 @@ class Thresholds(Struct, frozen=True, kw_only=True):
     """So many must have ended in the window for the rate to mean something."""
     window_seconds: float = 300.0
     repeat_seconds: float = 3600.0
-    """How long the same thing is not told again."""
+    """How long there is no second alert with the same key."""
 
 
-class _Open(Struct, gc=False):
+class _QueuedRun(Struct, gc=False):
     due: Instant
     queued: Instant
     route: str
     tier: str
 
 
-class Judge:
-    """Folds `RUNS`. What is durable of it is in `state`; the rest can be lost in a restart without a false alarm."""
+class AlertRules:
+    """Folds `RUNS`. What must be durable is in `state`; the rest can be lost in a restart without a false alarm."""
 
-    def __init__(self, state: State, thresholds: Thresholds) -> None:
+    def __init__(self, state: AlertState, thresholds: Thresholds) -> None:
         self.state = state
         self._thresholds = thresholds
-        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._queued: OrderedDict[str, _QueuedRun] = OrderedDict()
         self._window: deque[tuple[Instant, list[int]]] = deque()
 
-    def take(self, sequence: int, event: RunEvent) -> list[Alert]:
-        """One event of the log. The alerts still lack what only the definition knows."""
+    def on_event(self, sequence: int, event: RunEvent) -> list[Alert]:
+        """One event of the log. What only the definition knows is not in the alerts yet."""
         match event:
             case RunQueued():
                 route = route_of(event.queue, event.handler)
-                self._open.pop(event.run_id, None)
-                self._open[event.run_id] = _Open(event.due, event.at, route, event.tier)
-                if len(self._open) > _OPEN:
-                    self._open.popitem(last=False)
+                self._queued.pop(event.run_id, None)
+                self._queued[event.run_id] = _QueuedRun(event.due, event.at, route, event.tier)
+                if len(self._queued) > _MOST_QUEUED:
+                    self._queued.popitem(last=False)
                 return []
             case RunStarted():
                 return self._started(sequence, event.run_id, event.at)
@@ -76,24 +100,40 @@ class Judge:
                     return late
                 text = event.reason + (f": {event.error_message[:200]}" if event.error_message else "")
                 return late + self._failed(sequence, event, text)
-            case RunLost() if event.dead:
+            case RunLost():
+                if not event.dead:
+                    return []
                 return self._failed(sequence, event, event.reason or "its executors died too often")
             case RunsMissed():
-                self._open.pop(event.run_id, None)
+                self._queued.pop(event.run_id, None)
                 many = "1 run" if event.count == 1 else f"{event.count} runs"
                 since = rfc3339(event.scheduled)
                 text = f"{many} of {job_of(event.run_id)} missed from {since}: {event.reason}"
-                return self._told(sequence, event, "missed", text)
-            case Outcome() | RunCancelled() | RunSkipped():
-                self._open.pop(event.run_id, None)
+                return self._run_alert(sequence, event, "missed", text)
+            case RunSnoozed() | RunReturned() | RunCancelled() | RunSkipped():
+                self._queued.pop(event.run_id, None)
+                return []
+            case RunRequested() | RunWaiting() | RunReported() | RunCancelRequested() | RunRetryRequested():
+                return []
+            case OutcomeRejected() | ScheduleEnded() | SkipRequested():
+                return []
+            case (
+                RunOpened() | RunProgressed() | RunClosed() | RerunRequested() | NodeCleared() | NodeMarked()
+            ):
+                return []
+            case BackfillRequested() | BackfillSteered() | BackfillEnded():
+                return []
+            case DependenciesChanged() | DependentChanged() | DependencyCompleted() | DependenciesUsed():
+                return []
+            case LettersDelivered():
                 return []
             case _:
-                return []
+                assert_never(event)
 
-    def tick(self, now: Instant, served: Collection[tuple[str, str]]) -> list[Alert]:
-        """What only time tells. `served`: (route, tier) that a living executor takes work from."""
-        waiting: dict[tuple[str, str], list[_Open]] = defaultdict(list)
-        for run in self._open.values():
+    def on_tick(self, now: Instant, served: Collection[tuple[str, str]]) -> list[Alert]:
+        """What follows from the passing of time. `served`: (route, tier) that a living executor takes work from."""
+        waiting: dict[tuple[str, str], list[_QueuedRun]] = defaultdict(list)
+        for run in self._queued.values():
             if not self._is_overdue(run, now):
                 break
             waiting[run.route, run.tier].append(run)
@@ -103,33 +143,33 @@ class Judge:
                 queue, _, handler = route.partition("=")
                 what = f"handler {handler} on queue {queue}" if handler else f"queue {queue}"
                 summary = f"{len(runs)} runs wait for {what}, tier {tier}, and no executor serves it"
-                found += self._new(f"{now}", "no_executor", f"{route}.{tier}", summary, now)
-        return found + self._rate(now)
+                found += self._alert(f"{now}", "no_executor", f"{route}.{tier}", summary, now)
+        return found + self._failure_rate(now)
 
-    def overdue(self, now: Instant) -> bool:
-        """Whether some run has waited for an executor for too long: else nobody needs to be looked for."""
-        oldest = next(iter(self._open.values()), None)
+    def has_overdue(self, now: Instant) -> bool:
+        """Whether some run has waited too long for an executor: else nobody needs to ask which executors there are."""
+        oldest = next(iter(self._queued.values()), None)
         return oldest is not None and self._is_overdue(oldest, now)
 
-    def _is_overdue(self, run: _Open, now: Instant) -> bool:
+    def _is_overdue(self, run: _QueuedRun, now: Instant) -> bool:
         return now - run.queued > self._thresholds.no_executor_seconds * SECOND
 
     # -- one run ------------------------------------------------------------------------------------------
 
     def _started(self, sequence: int, run_id: str, started: Instant) -> list[Alert]:
-        run = self._open.pop(run_id, None)
+        run = self._queued.pop(run_id, None)
         if run is None or started - run.due <= self._thresholds.lag_seconds * SECOND:
             return []
         job_id = job_of(run_id)
         summary = f"{run_id} started {(started - run.due) / SECOND:.0f} s late"
-        return self._new(str(sequence), "lag", job_id, summary, started, job_id, run_id)
+        return self._alert(str(sequence), "lag", job_id, summary, started, job_id, run_id)
 
     def _failed(self, sequence: int, event: RunFailed | RunTimedOut | RunLost, reason: str) -> list[Alert]:
-        self._open.pop(event.run_id, None)
+        self._queued.pop(event.run_id, None)
         self._count(event.at, failed=True)
         job_id = job_of(event.run_id)
         _remember(self.state.failing, job_id, event.at)
-        return self._told(sequence, event, "dead_letter", f"{event.run_id} failed: {reason}")
+        return self._run_alert(sequence, event, "dead_letter", f"{event.run_id} failed: {reason}")
 
     def _succeeded(self, sequence: int, event: RunSucceeded) -> list[Alert]:
         self._count(event.at, failed=False)
@@ -138,11 +178,11 @@ class Judge:
         if since is None:
             return []
         for rule in ("critical_failure", "dead_letter"):
-            self.state.told.pop(f"{rule}:{job_id}", None)
+            self.state.last_alert.pop(f"{rule}:{job_id}", None)
         summary = f"{job_id} succeeds again; it had failed since {rfc3339(since - since % SECOND)}"
-        return self._new(str(sequence), "recovered", job_id, summary, event.at, job_id, event.run_id)
+        return self._alert(str(sequence), "recovered", job_id, summary, event.at, job_id, event.run_id)
 
-    # -- what many runs tell together -----------------------------------------------------------------------
+    # -- many runs together -----------------------------------------------------------------------
 
     def _count(self, at: Instant, *, failed: bool) -> None:
         minute = at - at % MINUTE
@@ -151,7 +191,7 @@ class Judge:
         self._window[-1][1][0] += 1
         self._window[-1][1][1] += failed
 
-    def _rate(self, now: Instant) -> list[Alert]:
+    def _failure_rate(self, now: Instant) -> list[Alert]:
         while self._window and now - self._window[0][0] > self._thresholds.window_seconds * SECOND + MINUTE:
             self._window.popleft()
         ended = sum(counts[0] for _, counts in self._window)
@@ -160,15 +200,15 @@ class Judge:
         if not limit or ended < self._thresholds.failure_rate_runs or failed / ended < limit:
             return []
         summary = f"{failed} of the last {ended} runs failed ({failed / ended:.0%})"
-        return self._new(f"{now}", "failure_rate", "all", summary, now)
+        return self._alert(f"{now}", "failure_rate", "all", summary, now)
 
     # -- alerts -------------------------------------------------------------------------------------------
 
-    def _told(self, sequence: int, event: RunEvent, rule: Rule, summary: str) -> list[Alert]:
+    def _run_alert(self, sequence: int, event: RunEvent, rule: Rule, summary: str) -> list[Alert]:
         job_id = job_of(event.run_id)
-        return self._new(str(sequence), rule, job_id, summary, event.at, job_id, event.run_id)
+        return self._alert(str(sequence), rule, job_id, summary, event.at, job_id, event.run_id)
 
-    def _new(
+    def _alert(
         self,
         origin: str,
         rule: Rule,
@@ -178,13 +218,13 @@ class Judge:
         job_id: str | None = None,
         run_id: str | None = None,
     ) -> list[Alert]:
-        """Nothing if the same was told a short while ago."""
+        """Nothing if there was one with the same key a short while ago."""
         key = f"{rule}:{about}"
-        last = self.state.told.get(key)
+        last = self.state.last_alert.get(key)
         if rule != "recovered":
             if last is not None and at - last < self._thresholds.repeat_seconds * SECOND:
                 return []
-            _remember(self.state.told, key, at)
+            _remember(self.state.last_alert, key, at)
         return [
             Alert(
                 alert_id=f"{key}@{origin}",
@@ -201,5 +241,5 @@ class Judge:
 def _remember(where: dict[str, Instant], key: str, at: Instant) -> None:
     where.pop(key, None)
     where[key] = at
-    if len(where) > _KEPT:
+    if len(where) > _MOST_REMEMBERED:
         del where[next(iter(where))]

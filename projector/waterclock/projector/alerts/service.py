@@ -1,70 +1,59 @@
-"""Reads, judges, keeps what follows, and delivers it: two tasks that share one state.
+"""Alerts: reads the log by itself, and calls a webhook for what people want to be woken for.
 
+Everything it knows is one value in the control bucket, compared and set: how far it has read, what fails at the moment,
+and what is still to be delivered. So nothing is lost or held up: a receiver that hangs delays only its own calls.
 One projector does it for all: the one that folds partition 0. While two believe that, the compare-and-set of the state
 decides, and the one that loses begins anew.
-
-What the alerts have come to, as Prometheus reads it.
 """
 
 import asyncio
 import logging
 import time
-from collections import Counter
-from collections.abc import Iterator
 
 import msgspec
-from prometheus_client.core import GaugeMetricFamily, Metric
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import Conflict, LogError
+from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.pull import Pull
 from waterclock.core.runtime.clock import now_us
-from waterclock.core.runtime.metrics import ScopedCollector, counter
 from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings
-from waterclock.projector.alerts.alert import Alert, State, is_flood, post, silenced
-from waterclock.projector.alerts.lookups import definition_of, served
-from waterclock.projector.alerts.rules import Judge, Thresholds
-from waterclock.projector.alerts.webhook import Receiver, Refused, Webhook
-from waterclock.projector.membership import Share
+from waterclock.core.runtime.tasks import supervised
+from waterclock.projector.alerts.alert import Alert, AlertState, add_to_outbox, is_flood, is_silenced
+from waterclock.projector.alerts.lookups import definition_of, served_routes
+from waterclock.projector.alerts.rules import AlertRules, Thresholds
+from waterclock.projector.alerts.webhook import DeliveryFailed, Receiver, Webhook
+from waterclock.projector.membership import Membership
+from waterclock.projector.metrics import AlertMetrics
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame
 
-
-class Tally(ScopedCollector):
-    def __init__(self) -> None:
-        self.results: Counter[str] = Counter(delivered=0, failed=0, given_up=0, silenced=0)
-        self.waiting = 0
-
-    def collect(self) -> Iterator[Metric]:
-        yield counter("waterclock_alerts", "Calls to the webhook, by result.", "result", self.results)
-        yield GaugeMetricFamily("waterclock_alerts_waiting", "Alerts to be delivered.", value=self.waiting)
-
-
-_SAVE = 1.0
-"""How often the position alone is written."""
+_SAVE_EVERY = 1.0
+"""Of the position alone."""
 _TICK = 1.0
 _IDLE = 0.5
-_LONGEST = 300 * SECOND
+_LONGEST_PAUSE = 300 * SECOND
 """Between two tries at an alert, at most."""
 
 _log = logging.getLogger(__name__)
 
 
-async def run(settings: Settings, log: Connection, control: Bucket, share: Share, instance: str) -> None:
+async def run(
+    settings: Settings, log: Connection, control: Bucket, membership: Membership, instance: str
+) -> None:
     """Until cancelled. Does nothing without a webhook."""
     if settings.alert_webhook is None:
         await asyncio.Event().wait()
     backoff = Backoff()
-    with (tally := Tally()).registered():
+    with (metrics := AlertMetrics()).registered():
         while True:
             began = time.monotonic()
             try:
-                await _while_ours(settings, log, control, share, instance, tally)
-            except (LogError, Conflict) as error:
+                await _while_ours(settings, log, control, membership, instance, metrics)
+            except LogError as error:
                 _log.info("alerts pause", extra={"error": f"{type(error).__name__}: {error}"})
             except Exception:
                 _log.exception("alerts failed; folding and scheduling go on")
@@ -72,26 +61,26 @@ async def run(settings: Settings, log: Connection, control: Bucket, share: Share
 
 
 async def _while_ours(
-    settings: Settings, log: Connection, control: Bucket, share: Share, instance: str, tally: Tally
+    settings: Settings,
+    log: Connection,
+    control: Bucket,
+    membership: Membership,
+    instance: str,
+    metrics: AlertMetrics,
 ) -> None:
-    while 0 not in share.partitions:
+    while 0 not in membership.partitions:
         await asyncio.sleep(_IDLE)
     async with Webhook.open(receiver_of(settings), instance) as webhook:
-        desk = Desk(settings, log, control, webhook, tally)
-        await desk.open()
-        tasks = [asyncio.create_task(work) for work in (desk.read(), desk.deliver(), _lost(share))]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        alerter = Alerter(settings, log, control, webhook, metrics)
+        await alerter.open()
+        async with supervised() as tasks:
+            tasks.keep(alerter.read(), name="reading for alerts")
+            tasks.keep(alerter.deliver(), name="delivering alerts")
+            await _until_not_ours(membership)
 
 
-async def _lost(share: Share) -> None:
-    while 0 in share.partitions:
+async def _until_not_ours(membership: Membership) -> None:
+    while 0 in membership.partitions:
         await asyncio.sleep(_IDLE)
 
 
@@ -107,35 +96,35 @@ def receiver_of(settings: Settings) -> Receiver:
     )
 
 
-class Desk:
+class Alerter:
     def __init__(
-        self, settings: Settings, log: Connection, control: Bucket, webhook: Webhook, tally: Tally
+        self, settings: Settings, log: Connection, control: Bucket, webhook: Webhook, metrics: AlertMetrics
     ) -> None:
         self._settings = settings
         self._log = log
         self._control = control
         self._webhook = webhook
-        self._tally = tally
+        self._metrics = metrics
         self._silences = [
             (name.strip(), value.strip())
             for name, equals, value in (pair.partition("=") for pair in settings.alert_silence.split(","))
             if equals
         ]
-        self._state = State()
-        self._judge = Judge(self._state, Thresholds())
+        self._state = AlertState()
+        self._rules = AlertRules(self._state, Thresholds())
         self._revision = 0
         self._saving = asyncio.Lock()
-        self._posted = asyncio.Event()
+        self._added = asyncio.Event()
 
     async def open(self) -> None:
         """Go on where the last one stopped; the first of all begins with what happens from now on."""
         entry = await self._control.get(names.ALERTS_KEY)
         if entry is None:
-            self._state = State(position=(await stream_state(self._log, names.RUNS)).last_seq)
+            self._state = AlertState(position=(await stream_state(self._log, names.RUNS)).last_seq)
             self._revision = await self._control.create(names.ALERTS_KEY, msgspec.json.encode(self._state))
         else:
-            self._state, self._revision = msgspec.json.decode(entry.value, type=State), entry.revision
-        self._judge = Judge(
+            self._state, self._revision = msgspec.json.decode(entry.value, type=AlertState), entry.revision
+        self._rules = AlertRules(
             self._state,
             Thresholds(
                 lag_seconds=self._settings.alert_lag_seconds,
@@ -144,12 +133,12 @@ class Desk:
                 repeat_seconds=self._settings.alert_repeat_seconds,
             ),
         )
-        self._count()
+        self._show_waiting()
 
     # -- reading ------------------------------------------------------------------------------------------
 
     async def read(self) -> None:
-        state, judge = self._state, self._judge
+        state, rules = self._state, self._rules
         saved = ticked = time.monotonic()
         subject = names.runs_subject()
         async with Pull.ordered(self._log, names.RUNS, [subject], after_sequence=state.position) as pull:
@@ -157,71 +146,73 @@ class Desk:
                 found: list[Alert] = []
                 for delivery in await pull.next(timeout=_TICK):
                     for event in decode_frame(delivery.data).events:
-                        found += judge.take(delivery.sequence, event)
+                        found += rules.on_event(delivery.sequence, event)
                     state.position = delivery.sequence
                 if time.monotonic() - ticked >= _TICK and not pull.pending:
                     now = now_us()
-                    found += judge.tick(now, await served(self._control) if judge.overdue(now) else ())
+                    found += rules.on_tick(
+                        now, await served_routes(self._control) if rules.has_overdue(now) else ()
+                    )
                     ticked = time.monotonic()
                 for alert in found:
-                    await self._post(alert)
-                if found or time.monotonic() - saved >= _SAVE:
+                    await self._add(alert)
+                if found or time.monotonic() - saved >= _SAVE_EVERY:
                     await self._save()
                     saved = time.monotonic()
-                    self._posted.set()
+                    self._added.set()
 
-    async def _post(self, alert: Alert) -> None:
+    async def _add(self, alert: Alert) -> None:
         """Complete it from the definition, and put it where it waits to be delivered."""
         if alert.job_id is not None and not is_flood(self._state.outbox, alert):
             spec = await definition_of(self._log, alert.job_id, self._settings.partitions)
             if spec is not None:
-                if silenced(spec.labels, self._silences):
-                    self._tally.results["silenced"] += 1
+                if is_silenced(spec.labels, self._silences):
+                    self._metrics.results["silenced"] += 1
                     return
                 critical = spec.critical and alert.rule == "dead_letter"
                 alert = msgspec.structs.replace(
                     alert, labels=spec.labels, rule="critical_failure" if critical else alert.rule
                 )
-        post(self._state.outbox, alert)
+        add_to_outbox(self._state.outbox, alert)
 
     # -- delivering ---------------------------------------------------------------------------------------
 
     async def deliver(self) -> None:
         while True:
-            self._posted.clear()
+            self._added.clear()
             now = now_us()
             due = [alert for alert in self._state.outbox if alert.next_try <= now]
             for alert in due:
-                await self._try(alert)
+                await self._deliver_once(alert)
             if not due:
                 waits = [alert.next_try - now for alert in self._state.outbox]
                 try:
                     async with asyncio.timeout(min(waits) / SECOND if waits else None):
-                        await self._posted.wait()
+                        await self._added.wait()
                 except TimeoutError:
                     pass
 
-    async def _try(self, alert: Alert) -> None:
+    async def _deliver_once(self, alert: Alert) -> None:
         try:
-            await self._webhook.call(alert)
-        except Refused as refusal:
+            await self._webhook.send(alert)
+        except DeliveryFailed as failure:
             now = now_us()
             if now - alert.at > self._settings.alert_give_up_seconds * SECOND:
-                _log.error("gave up an alert", extra={"alert": alert.alert_id, "reason": str(refusal)})
-                await self._settle(alert, None, "given_up")
+                _log.error("gave up an alert", extra={"alert": alert.alert_id, "reason": str(failure)})
+                await self._replace(alert, None, "given_up")
                 return
-            pause = min(_LONGEST, SECOND << min(alert.tries, 10))
-            if refusal.retry_after is not None:
-                pause = max(pause, int(refusal.retry_after * SECOND))
-            extra = {"alert": alert.alert_id, "reason": str(refusal), "seconds": pause / SECOND}
+            pause = min(_LONGEST_PAUSE, SECOND << min(alert.tries, 10))
+            if failure.retry_after is not None:
+                pause = max(pause, int(failure.retry_after * SECOND))
+            extra = {"alert": alert.alert_id, "reason": str(failure), "seconds": pause / SECOND}
             _log.warning("an alert was not taken", extra=extra)
             again = msgspec.structs.replace(alert, tries=alert.tries + 1, next_try=now + pause)
-            await self._settle(alert, again, "failed")
+            await self._replace(alert, again, "failed")
         else:
-            await self._settle(alert, None, "delivered")
+            await self._replace(alert, None, "delivered")
 
-    async def _settle(self, alert: Alert, replacement: Alert | None, result: str) -> None:
-        """The reader may have added to the outbox, or to this very alert, while it was being told."""
+    async def _replace(self, alert: Alert, replacement: Alert | None, result: str) -> None:
+        """The reader may have added to the outbox, or to this very alert, while it was being delivered."""
         outbox = self._state.outbox
         for place, waiting in enumerate(outbox):
             if waiting.alert_id == alert.alert_id:
@@ -232,7 +223,7 @@ class Desk:
                     replacement = msgspec.structs.replace(replacement, more=waiting.more)
                 outbox[place : place + 1] = [] if replacement is None else [replacement]
                 break
-        self._tally.results[result] += 1
+        self._metrics.results[result] += 1
         await self._save()
 
     # -- keeping ------------------------------------------------------------------------------------------
@@ -242,7 +233,7 @@ class Desk:
             self._revision = await self._control.update(
                 names.ALERTS_KEY, msgspec.json.encode(self._state), self._revision
             )
-        self._count()
+        self._show_waiting()
 
-    def _count(self) -> None:
-        self._tally.waiting = len(self._state.outbox)
+    def _show_waiting(self) -> None:
+        self._metrics.waiting = len(self._state.outbox)

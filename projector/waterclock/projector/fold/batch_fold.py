@@ -1,16 +1,18 @@
-"""From a batch of the log to changes of rows, without touching the database.
+"""From the events of a batch to changes of rows, without touching the database.
 
-`Memory` is what is known of the rows: a shadow of the last commit, filled from the database before a batch is folded.
-Several events of one run or job become one change of its row, so a run that was queued and ended within a batch is a
-plain insert. The result does not depend on where the log is cut into batches.
+`KnownRows` is what is known of the tables: a copy of what was last written, filled from the database before a batch is
+folded. Several events of one run or job become one change of its row, so a run that was queued and ended within a batch
+is a plain insert. The result does not depend on where the log is cut into batches.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import assert_never
 
 from msgspec import Struct, field
 
-from waterclock.core.domain.readmodel import job_fold, run_fold
-from waterclock.core.domain.readmodel.rows import AttemptRow, Definition, JobHead, RunRow
+from waterclock.core.domain.readmodel import job_fold
+from waterclock.core.domain.readmodel.rows import AttemptRow, DefinitionRow, JobRow, RunRow
+from waterclock.core.domain.readmodel.run_fold import new_run_row, update_run_row
 from waterclock.proto.events import (
     JobEvent,
     RunClosed,
@@ -27,20 +29,22 @@ from waterclock.proto.verdicts import TERMINAL
 
 _BY_SCHEDULE = ("schedule", "catch_up")
 _DEAD = ("FAILED", "TIMED_OUT")
-_FIRES = frozenset({RunQueued, RunWaiting, RunOpened, RunSkipped, RunsMissed})
+_FIRES = (RunQueued, RunWaiting, RunOpened, RunSkipped, RunsMissed)
+_Fire = RunQueued | RunWaiting | RunOpened | RunSkipped | RunsMissed
 _NOTHING: Mapping[str, int] = {}
 
 
-class Memory(Struct, kw_only=True):
+class KnownRows(Struct, kw_only=True):
     runs: dict[str, RunRow] = field(default_factory=dict)
-    jobs: dict[str, JobHead] = field(default_factory=dict)
+    jobs: dict[str, JobRow] = field(default_factory=dict)
 
 
-class Trouble(Struct, frozen=True):
+class FoldFailure(Struct, frozen=True):
     """An event that could not be folded. It is left out: one bad event must not end the read models."""
 
     sequence: int
-    about: str
+    subject_id: str
+    """Of the run or job."""
     error: Exception
 
 
@@ -49,80 +53,82 @@ class Changes(Struct, kw_only=True):
     changed_runs: dict[str, RunRow] = field(default_factory=dict)
     attempts: list[AttemptRow] = field(default_factory=list)
     dead: dict[str, RunRow] = field(default_factory=dict)
+    """Runs that have become dead letters."""
     revived: set[str] = field(default_factory=set)
-    new_jobs: dict[str, Definition] = field(default_factory=dict)
-    changed_jobs: dict[str, Definition] = field(default_factory=dict)
-    states: dict[str, JobHead] = field(default_factory=dict)
+    """Runs that are no longer dead letters."""
+    new_jobs: dict[str, DefinitionRow] = field(default_factory=dict)
+    changed_jobs: dict[str, DefinitionRow] = field(default_factory=dict)
+    job_states: dict[str, JobRow] = field(default_factory=dict)
     """Of jobs that are not new."""
-    troubles: list["Trouble"] = field(default_factory=list)
+    failures: list[FoldFailure] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__struct_fields__)
 
 
-class Fold:
-    def __init__(self, memory: Memory, applied: Mapping[str, int] = _NOTHING) -> None:
-        """`applied`: runs whose rows hold more of the log than has been folded, and up to which sequence."""
-        self._memory = memory
-        self._applied = applied
-        self._touched: dict[str, JobHead] = {}
+class BatchFold:
+    def __init__(self, known: KnownRows, folded_through: Mapping[str, int] = _NOTHING) -> None:
+        """`folded_through`: runs whose rows hold more of the log than has been folded, and up to which sequence."""
+        self._known = known
+        self._folded_through = folded_through
+        self._touched_jobs: dict[str, JobRow] = {}
         self._changes = Changes()
 
-    def job_events(self, events: Iterable[JobEvent], sequence: int) -> None:
+    def fold_jobs(self, events: Iterable[JobEvent], sequence: int) -> None:
         """The events of one message of `JOBS`; its sequence is their version."""
-        jobs, changes = self._memory.jobs, self._changes
+        jobs, changes = self._known.jobs, self._changes
         for event in events:
-            head = jobs.get(event.job_id)
-            if head is not None and head.version >= sequence:
+            job = jobs.get(event.job_id)
+            if job is not None and job.version >= sequence:
                 continue
-            is_new = head is None or event.job_id in changes.new_jobs
+            is_new = job is None or event.job_id in changes.new_jobs
             try:
-                head = job_fold.define(head, event, sequence)
+                job = job_fold.apply_definition(job, event, sequence)
             except Exception as error:
-                changes.troubles.append(Trouble(sequence, event.job_id, error))
+                changes.failures.append(FoldFailure(sequence, event.job_id, error))
                 continue
-            jobs[event.job_id] = self._touched[event.job_id] = head
-            (changes.new_jobs if is_new else changes.changed_jobs)[head.job_id] = Definition(head, event)
+            jobs[event.job_id] = self._touched_jobs[event.job_id] = job
+            (changes.new_jobs if is_new else changes.changed_jobs)[job.job_id] = DefinitionRow(job, event)
 
-    def run_events(self, events: Iterable[RunEvent], sequence: int) -> None:
+    def fold_runs(self, events: Iterable[RunEvent], sequence: int) -> None:
         """The events of one message of `RUNS`."""
         for event in events:
             try:
                 if type(event) is ScheduleEnded:
-                    self._schedule_ended(event, sequence)
+                    self._record_schedule_end(event, sequence)
                 else:
-                    self._run_event(event, sequence)
+                    self._fold_run_event(event, sequence)
             except Exception as error:
-                self._changes.troubles.append(Trouble(sequence, event.run_id, error))
+                self._changes.failures.append(FoldFailure(sequence, event.run_id, error))
 
     def finish(self) -> Changes:
-        """Settle what depends on more than one event, once for the whole batch."""
+        """Work out what depends on more than one event, once for the whole batch."""
         changes = self._changes
-        for job_id, head in self._touched.items():
+        for job_id, job in self._touched_jobs.items():
             try:
-                job_fold.settle(head)
+                job_fold.derive_status(job)
             except Exception as error:
-                changes.troubles.append(Trouble(head.version, job_id, error))
+                changes.failures.append(FoldFailure(job.version, job_id, error))
             if job_id not in changes.new_jobs:
-                changes.states[job_id] = head
+                changes.job_states[job_id] = job
         return changes
 
-    def _run_event(self, event: RunEvent, sequence: int) -> None:
+    def _fold_run_event(self, event: RunEvent, sequence: int) -> None:
         run_id = event.run_id
-        runs, changes = self._memory.runs, self._changes
+        runs, changes = self._known.runs, self._changes
         row = runs.get(run_id)
         if row is None:
-            head = self._memory.jobs.get(job_of(run_id)) or self._memory.jobs.get(run_id.partition("~")[0])
-            begun = run_fold.begin(event, sequence, "default" if head is None else head.namespace)
-            if begun is None:
+            job = self._known.jobs.get(job_of(run_id)) or self._known.jobs.get(run_id.partition("~")[0])
+            made = new_run_row(event, sequence, "default" if job is None else job.namespace)
+            if made is None:
                 return
-            row, left = begun
+            row, ended_attempt = made
             runs[run_id] = changes.new_runs[run_id] = row
         else:
-            if sequence <= self._applied.get(run_id, 0):
+            if sequence <= self._folded_through.get(run_id, 0):
                 return
             was_dead = row.status in _DEAD
-            changed, left = run_fold.advance(row, event, sequence)
+            changed, ended_attempt = update_run_row(row, event, sequence)
             if not changed:
                 return
             if run_id not in changes.new_runs:
@@ -130,40 +136,40 @@ class Fold:
             if was_dead:
                 changes.dead.pop(run_id, None)
                 changes.revived.add(run_id)
-        if left is not None:
-            changes.attempts.append(left)
+        if ended_attempt is not None:
+            changes.attempts.append(ended_attempt)
         if row.status in TERMINAL:
             if row.status in _DEAD and type(event) is not RunClosed:
                 changes.dead[run_id] = row
                 changes.revived.discard(run_id)
-            self._run_ended(row, sequence)
-        if type(event) in _FIRES:
-            self._fired(row, event, sequence)
+            self._record_run_end(row, sequence)
+        if isinstance(event, _FIRES):
+            self._record_fire(row, event, sequence)
 
-    def _run_ended(self, row: RunRow, sequence: int) -> None:
-        head = self._memory.jobs.get(row.job_id)
+    def _record_run_end(self, row: RunRow, sequence: int) -> None:
+        job = self._known.jobs.get(row.job_id)
         if (
-            head is not None
+            job is not None
             and row.trigger in _BY_SCHEDULE
-            and job_fold.run_ended(head, row.scheduled_time, sequence)
+            and job_fold.record_run_end(job, row.scheduled_time, sequence)
         ):
-            self._touched[head.job_id] = head
+            self._touched_jobs[job.job_id] = job
 
-    def _fired(self, row: RunRow, event: RunEvent, sequence: int) -> None:
+    def _record_fire(self, row: RunRow, event: _Fire, sequence: int) -> None:
+        if event.trigger not in _BY_SCHEDULE:
+            return
         match event:
-            case RunQueued() | RunWaiting() | RunOpened() if event.trigger in _BY_SCHEDULE:
+            case RunQueued() | RunWaiting() | RunOpened() | RunSkipped():
                 scheduled = event.scheduled
-            case RunSkipped() if event.trigger in _BY_SCHEDULE:
-                scheduled = event.scheduled
-            case RunsMissed() if event.trigger in _BY_SCHEDULE:
+            case RunsMissed():
                 scheduled = event.until
             case _:
-                return
-        head = self._memory.jobs.get(row.job_id)
-        if head is not None and job_fold.fired(head, scheduled, sequence):
-            self._touched[head.job_id] = head
+                assert_never(event)
+        job = self._known.jobs.get(row.job_id)
+        if job is not None and job_fold.record_fire(job, scheduled, sequence):
+            self._touched_jobs[job.job_id] = job
 
-    def _schedule_ended(self, event: ScheduleEnded, sequence: int) -> None:
-        head = self._memory.jobs.get(event.run_id)
-        if head is not None and job_fold.schedule_ended(head, event.version, sequence):
-            self._touched[head.job_id] = head
+    def _record_schedule_end(self, event: ScheduleEnded, sequence: int) -> None:
+        job = self._known.jobs.get(event.run_id)
+        if job is not None and job_fold.record_schedule_end(job, event.version, sequence):
+            self._touched_jobs[job.job_id] = job

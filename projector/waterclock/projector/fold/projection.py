@@ -1,46 +1,28 @@
 """A batch of the log becomes rows, and the position moves, in one transaction.
 
-One batch on its way into Postgres while the next is prepared: each side then has a processor busy.
+While one batch is on its way into Postgres the next is prepared (`WritePipeline`): so both processes are busy.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import asyncpg
 from msgspec import Struct
+from msgspec.structs import astuple
 
-from waterclock.projector.fold.batch_fold import Fold, Memory
+from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.readmodel.rows import dead_letter_row
+from waterclock.core.runtime.tasks import Tasks
+from waterclock.projector.fold.batch_fold import BatchFold, Changes, KnownRows
 from waterclock.projector.read.batch_reader import Batch
-from waterclock.projector.read.positions import End, Positions
-from waterclock.projector.write.store import REFUSALS, Move, Store, Writes, load_jobs, load_runs, writes_of
-from waterclock.projector.write.week_partitions import Weeks
+from waterclock.projector.read.positions import PositionMove, Positions, StreamEnd
+from waterclock.projector.write.store import ROW_REFUSED, Row, RowBatch, Store, load_jobs, load_runs
+from waterclock.projector.write.week_partitions import WeekPartitions
 from waterclock.proto.events import Instant, ScheduleEnded
 from waterclock.proto.names import job_of
 from waterclock.proto.verdicts import TERMINAL
-
-
-class Writing:
-    """At most one write is under way. Its error is raised by whatever waits for it next."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[None] | None = None
-
-    async def begin(self, write: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Once the one before is done."""
-        await self.done()
-        self._task = asyncio.create_task(write())
-
-    async def done(self) -> None:
-        if self._task is not None:
-            await self._task
-            self._task = None
-
-    async def abandon(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
 
 _log = logging.getLogger(__name__)
 
@@ -48,74 +30,76 @@ _RUNS_KEPT = 100_000
 _JOBS_KEPT = 100_000
 
 
-class Prepared(Struct, frozen=True, kw_only=True):
-    """A batch folded, and not yet written."""
+class FoldedBatch(Struct, frozen=True, kw_only=True):
+    """A batch that is folded, and not yet written."""
 
     events: int
-    writes: Writes
-    moves: Sequence[Move]
+    rows: RowBatch
+    moves: Sequence[PositionMove]
 
 
 class Projection:
-    """Remembers rows between batches. Memory is a shadow of what was written: after any failure it is thrown away
-    with the projection, and the next one begins at the position that Postgres has.
+    """Remembers rows between batches. What it remembers is a copy of what was written: after any failure it is thrown
+    away with the projection, and the next one begins at the position that Postgres has.
 
-    One batch may be prepared while the one before it is being written; so what a batch touched stays in memory
-    until the next but one.
+    One batch may be prepared while the one before it is being written; so what a batch touched is remembered until
+    the next but one.
     """
 
-    def __init__(self, reader: asyncpg.Connection, store: Store, weeks: Weeks, positions: Positions) -> None:
+    def __init__(
+        self, reader: asyncpg.Connection, store: Store, weeks: WeekPartitions, positions: Positions
+    ) -> None:
         self._reader = reader
         self._store = store
         self._weeks = weeks
         self.positions = positions
-        self._memory = Memory()
-        self._last = Memory()
+        self._known = KnownRows()
+        self._last = KnownRows()
         self._last_but_one: set[str] = set()
 
-    async def prepare(self, batch: Batch) -> Prepared:
-        self._forget()
-        loaded = await self._remember(batch)
-        fold = Fold(self._memory, loaded)
+    async def prepare(self, batch: Batch) -> FoldedBatch:
+        self._drop_old()
+        loaded = await self._load(batch)
+        fold = BatchFold(self._known, loaded)
         for jobs in batch.jobs:
-            fold.job_events(jobs.events, jobs.sequence)
+            fold.fold_jobs(jobs.events, jobs.sequence)
         for runs in batch.runs:
-            fold.run_events(runs.events, runs.sequence)
+            fold.fold_runs(runs.events, runs.sequence)
         changes = fold.finish()
-        for trouble in changes.troubles:
-            extra = {"about": trouble.about, "sequence": trouble.sequence}
-            _log.error("left out what cannot be folded", extra=extra, exc_info=trouble.error)
+        for failure in changes.failures:
+            extra = {"about": failure.subject_id, "sequence": failure.sequence}
+            _log.error("left out what cannot be folded", extra=extra, exc_info=failure.error)
         self._last_but_one = self._last.runs.keys() - changes.new_runs.keys() - changes.changed_runs.keys()
-        self._last = Memory(
+        self._last = KnownRows(
             runs={
-                **{run_id: self._memory.runs[run_id] for run_id in loaded},
+                **{run_id: self._known.runs[run_id] for run_id in loaded},
                 **changes.new_runs,
                 **changes.changed_runs,
             },
-            jobs={**changes.states, **{job_id: new.head for job_id, new in changes.new_jobs.items()}},
+            jobs={**changes.job_states, **{job_id: new.job for job_id, new in changes.new_jobs.items()}},
         )
-        moves = self.positions.moves(batch.ends)
-        self.positions.moved(moves)
-        return Prepared(events=batch.events, writes=writes_of(changes), moves=moves)
+        moves = self.positions.moves_to(batch.ends)
+        self.positions.apply(moves)
+        return FoldedBatch(events=batch.events, rows=rows_of(changes), moves=moves)
 
-    async def write(self, prepared: Prepared, now: Instant) -> None:
-        await self._weeks.ensure(prepared.writes.born, now)
+    async def write(self, folded: FoldedBatch, now: Instant) -> None:
+        await self._weeks.ensure(folded.rows.new_run_times, now)
         try:
-            await self._store.write(prepared.writes, prepared.moves)
-        except REFUSALS as error:
+            await self._store.write(folded.rows, folded.moves)
+        except ROW_REFUSED as error:
             _log.error("Postgres refuses rows: looking for them one by one", exc_info=error)
-            await self._store.salvage(prepared.writes, prepared.moves)
+            await self._store.write_what_is_accepted(folded.rows, folded.moves)
 
-    async def follow(self, ends: Sequence[End]) -> None:
+    async def follow(self, ends: Sequence[StreamEnd]) -> None:
         """Move on past messages that are not for us."""
-        moves = self.positions.moves(ends)
-        await self._store.write(Writes(), moves)
-        self.positions.moved(moves)
+        moves = self.positions.moves_to(ends)
+        await self._store.write(RowBatch(), moves)
+        self.positions.apply(moves)
 
-    async def _remember(self, batch: Batch) -> dict[str, int]:
-        """Load the rows the batch is about, unless they are in memory.
+    async def _load(self, batch: Batch) -> dict[str, int]:
+        """Load the rows the batch is about, unless they are known.
 
-        Answers up to which sequence the rows that were loaded are folded: further than the batch, if they were
+        Returns up to which sequence the rows that were loaded are folded: further than the batch, if they were
         carried over by a rebuild.
         """
         job_ids = {event.job_id for message in batch.jobs for event in message.events}
@@ -128,24 +112,67 @@ class Projection:
             job_ids.add(job_id)
             if "~" in job_id:
                 job_ids.add(job_id.partition("~")[0])
-        memory = self._memory
-        job_ids -= memory.jobs.keys()
-        run_ids -= memory.runs.keys()
+        known = self._known
+        job_ids -= known.jobs.keys()
+        run_ids -= known.runs.keys()
         if job_ids:
-            memory.jobs.update(await load_jobs(self._reader, job_ids))
+            known.jobs.update(await load_jobs(self._reader, job_ids))
         if not run_ids:
             return {}
         rows = await load_runs(self._reader, run_ids, batch.runs[-1].stored_at)
-        memory.runs.update(rows)
+        known.runs.update(rows)
         return {run_id: row.last_sequence for run_id, row in rows.items()}
 
-    def _forget(self) -> None:
+    def _drop_old(self) -> None:
         """Runs that ended are rarely heard of again; beyond a limit, everything that can be loaded."""
-        runs = self._memory.runs
+        runs = self._known.runs
         for run_id in self._last_but_one:
             if run_id in runs and runs[run_id].status in TERMINAL:
                 del runs[run_id]
         if len(runs) > _RUNS_KEPT:
-            self._memory.runs = dict(self._last.runs)
-        if len(self._memory.jobs) > _JOBS_KEPT:
-            self._memory.jobs = dict(self._last.jobs)
+            self._known.runs = dict(self._last.runs)
+        if len(self._known.jobs) > _JOBS_KEPT:
+            self._known.jobs = dict(self._last.jobs)
+
+
+class WritePipeline:
+    """At most one write is under way. One that fails ends the owner of the tasks, and whoever waits for it."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._writing: asyncio.Task[None] | None = None
+
+    async def begin(self, write: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Once the one before is done."""
+        await self.finished()
+        self._writing = self._tasks.spawn(write(), name="writing a batch")
+
+    async def finished(self) -> None:
+        if self._writing is not None:
+            await self._writing
+            self._writing = None
+
+
+def rows_of(changes: Changes) -> RowBatch:
+    """Plain tuples, so that the fold may go on changing its rows while these are written."""
+    new_jobs = changes.new_jobs.values()
+    return RowBatch(
+        inserts=_not_empty(
+            job_definitions=[definition.row() for definition in new_jobs],
+            job_state=[definition.job.state_row() for definition in new_jobs],
+            job_runs=[astuple(row) for row in changes.new_runs.values()],
+        ),
+        upserts=_not_empty(
+            job_definitions=[definition.row() for definition in changes.changed_jobs.values()],
+            job_state=[job.state_row() for job in changes.job_states.values()],
+            job_runs=[astuple(row) for row in changes.changed_runs.values()],
+            earlier_attempts=[astuple(attempt) for attempt in changes.attempts],
+            dead_letters=[dead_letter_row(row) for row in changes.dead.values()],
+        ),
+        revived=list(changes.revived),
+        new_run_times=frozenset({row.created_at // SECOND * SECOND for row in changes.new_runs.values()}),
+    )
+
+
+def _not_empty(**tables: list[Row]) -> dict[str, list[Row]]:
+    return {table: rows for table, rows in tables.items() if rows}

@@ -8,8 +8,7 @@ from waterclock.core.jetstream.log_identity import (
     check_against_read_models,
 )
 from waterclock.core.jetstream.messages import StreamState, last_message, stream_state
-from waterclock.projector.read.positions import STREAMS, End, Positions
-from waterclock.proto import names
+from waterclock.projector.read.positions import STREAMS, Positions, StreamEnd, subject_of
 
 
 async def check_log(connection: Connection, known: list[KnownStream], positions: Positions) -> None:
@@ -26,7 +25,7 @@ async def _check_trimmed(
         position = positions.of(stream, partition)
         if position == 0 or position + 1 >= state.first_seq:
             continue
-        if await last_of(connection, stream, partition) > position:
+        if await last_sequence(connection, stream, partition) > position:
             raise LogTrimmed(
                 f"stream {stream} begins at sequence {state.first_seq}, but partition {partition} is folded in "
                 f"only up to {position}: what lay between has left the log, and is lost to the read models. "
@@ -34,7 +33,7 @@ async def _check_trimmed(
             )
 
 
-async def caught_up(connection: Connection, positions: Positions) -> list[End]:
+async def ends_if_caught_up(connection: Connection, positions: Positions) -> list[StreamEnd]:
     """Where the streams end, if everything of our partitions up to there is folded in; else nothing.
 
     Other messages than ours make sequences go on (leases are renewed all the time). Without following them, a quiet
@@ -44,13 +43,12 @@ async def caught_up(connection: Connection, positions: Positions) -> list[End]:
     for stream in STREAMS:
         state = await stream_state(connection, stream)
         for partition in positions.partitions:
-            if await last_of(connection, stream, partition) > positions.of(stream, partition):
+            if await last_sequence(connection, stream, partition) > positions.of(stream, partition):
                 return []
-        ends.append(End(stream, state.last_seq))
+        ends.append(StreamEnd(stream, state.last_seq))
     return ends
 
 
-async def last_of(connection: Connection, stream: str, partition: int) -> int:
-    subject = names.jobs_of_partition(partition) if stream == names.JOBS else names.runs_subject(partition)
-    last = await last_message(connection, stream, subject)
+async def last_sequence(connection: Connection, stream: str, partition: int) -> int:
+    last = await last_message(connection, stream, subject_of(stream, partition))
     return 0 if last is None else last.sequence

@@ -1,76 +1,75 @@
-"""What a rebuild takes from the live tables, because the log no longer tells it.
+"""What a rebuild copies from the live tables, because the log no longer has it.
 
-`RUNS` forgets by age, and finished one-shots leave `JOBS`. A row is carried over if the event it began with is not
-in the log: every run remembers that event's sequence. All other rows are made anew.
+`RUNS` drops messages by age, and finished one-shots leave `JOBS`. A row is carried over if the event it began with is
+not in the log: every run row holds that event's sequence. All other rows are made anew.
 """
 
 import asyncpg
 from msgspec import Struct
 
-from waterclock.core.domain.readmodel import job_fold
+from waterclock.core.domain.readmodel.job_fold import derive_status
 from waterclock.core.jetstream.log_identity import KnownStream, LogReplaced, LogWentBack, compare
 from waterclock.core.jetstream.messages import StreamState
-from waterclock.projector.sql.statements import statement
-from waterclock.projector.write.database import SCHEMA
-from waterclock.projector.write.store import Store, load_jobs, states_of
-from waterclock.projector.write.week_partitions import TABLES, Weeks, weeks_in
+from waterclock.projector.write.database import SCHEMA, statement
+from waterclock.projector.write.store import RowBatch, Store, load_jobs
+from waterclock.projector.write.week_partitions import TABLES, WeekPartitions, existing_weeks
 from waterclock.proto.events import Instant
 
 _CHUNK = 5000
 _NEVER = 2**62
 
 
-class Gone(Struct, frozen=True, kw_only=True):
+class MissingRuns(Struct, frozen=True, kw_only=True):
     """Which sequences of `RUNS` the log does not have any more."""
 
     before: int
     after: int = _NEVER
 
     @property
-    def is_ordinary(self) -> bool:
-        """The log is the one the live tables were made from, and has only forgotten its beginning."""
+    def is_same_log(self) -> bool:
+        """The log is the one the live tables were made from, and has only dropped its beginning."""
         return self.after == _NEVER
 
 
-class Carried(Struct, frozen=True, kw_only=True):
+class CarriedOver(Struct, frozen=True, kw_only=True):
     jobs: int
     runs: int
 
 
-def gone(known: KnownStream | None, state: StreamState) -> Gone:
+def missing_runs(known: KnownStream | None, state: StreamState) -> MissingRuns:
     """From what is remembered of `RUNS` and what it is now. A log that was replaced has none of it."""
     if known is None:
-        return Gone(before=0)
+        return MissingRuns(before=0)
     try:
         compare(known, state)
     except LogReplaced:
-        return Gone(before=0, after=-1)
+        return MissingRuns(before=0, after=-1)
     except LogWentBack:
-        return Gone(before=state.first_seq, after=state.last_seq)
-    return Gone(before=state.first_seq)
+        return MissingRuns(before=state.first_seq, after=state.last_seq)
+    return MissingRuns(before=state.first_seq)
 
 
 async def carry_over(
-    database: asyncpg.Connection, store: Store, weeks: Weeks, lost: Gone, now: Instant
-) -> Carried:
+    database: asyncpg.Connection, store: Store, weeks: WeekPartitions, missing: MissingRuns, now: Instant
+) -> CarriedOver:
     """After `JOBS` is folded, and before `RUNS` is: a run's events look up its job."""
-    await weeks.ensure(await weeks_in(database, f"{SCHEMA}.{TABLES[0]}"), now)
+    await weeks.ensure(await existing_weeks(database, f"{SCHEMA}.{TABLES[0]}"), now)
     jobs = _count(await database.execute(statement("carry_definitions")))
     await database.execute(statement("carry_states"))
-    runs = _count(await database.execute(statement("carry_runs"), lost.before, lost.after))
-    await database.execute(statement("carry_attempts"), lost.before, lost.after)
-    await database.execute(statement("carry_dead_letters"), lost.before, lost.after)
-    before = _NEVER if lost.after < 0 else lost.before
-    told = [row["job_id"] for row in await database.fetch(statement("carry_facts"), before)]
-    for start in range(0, len(told), _CHUNK):
-        heads = await load_jobs(database, told[start : start + _CHUNK])
-        for head in heads.values():
-            job_fold.settle(head)
-        await store.write(states_of(heads.values()))
-    if not lost.is_ordinary:
-        await database.execute(statement("unlink_runs"), lost.after)
-        await database.execute(statement("unlink_dead_letters"), lost.after)
-    return Carried(jobs=jobs, runs=runs)
+    runs = _count(await database.execute(statement("carry_runs"), missing.before, missing.after))
+    await database.execute(statement("carry_attempts"), missing.before, missing.after)
+    await database.execute(statement("carry_dead_letters"), missing.before, missing.after)
+    before = _NEVER if missing.after < 0 else missing.before
+    changed = [row["job_id"] for row in await database.fetch(statement("carry_facts"), before)]
+    for start in range(0, len(changed), _CHUNK):
+        jobs_by_id = await load_jobs(database, changed[start : start + _CHUNK])
+        for job in jobs_by_id.values():
+            derive_status(job)
+        await store.write(RowBatch(upserts={"job_state": [job.state_row() for job in jobs_by_id.values()]}))
+    if not missing.is_same_log:
+        await database.execute(statement("unlink_runs"), missing.after)
+        await database.execute(statement("unlink_dead_letters"), missing.after)
+    return CarriedOver(jobs=jobs, runs=runs)
 
 
 def _count(status: str) -> int:

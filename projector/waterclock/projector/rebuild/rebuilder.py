@@ -1,7 +1,7 @@
-"""Makes the read models anew from the log, beside the live ones, and puts them in their place at once.
+"""Makes the read models anew from the log, beside the live ones, and puts them in their place in one transaction.
 
-The live tables are read and written all the while. Only for the last moment the live projector is held, until the
-new tables have come as far as the live ones; then the two schemas change names in one transaction.
+The live tables are read and written all the while. Only at the end the live projector is held, until the new tables
+have come as far as the live ones; then the two schemas change names.
 """
 
 import time
@@ -19,24 +19,24 @@ from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.lifecycle import infrequent_garbage_collection, instance_id
 from waterclock.core.runtime.settings import Settings
-from waterclock.projector.fold.projection import Projection, Writing
-from waterclock.projector.read.batch_reader import Feed
-from waterclock.projector.read.log_check import caught_up, last_of
+from waterclock.core.runtime.tasks import supervised
+from waterclock.projector.fold.projection import Projection, WritePipeline
+from waterclock.projector.read.batch_reader import BatchReader
+from waterclock.projector.read.log_check import ends_if_caught_up, last_sequence
 from waterclock.projector.read.positions import STREAMS, Positions
-from waterclock.projector.rebuild.carry_over import Carried, Gone, carry_over, gone
+from waterclock.projector.rebuild.carry_over import CarriedOver, MissingRuns, carry_over, missing_runs
 from waterclock.projector.rebuild.schema_switch import (
     NEXT,
     RebuildRefused,
-    drop_leftovers,
-    refuse_views_outside,
-    switch,
+    drop_leftover_schemas,
+    refuse_foreign_views,
+    switch_schemas,
 )
 from waterclock.projector.retention import Retention
-from waterclock.projector.sql.migrations import migrate
-from waterclock.projector.sql.statements import statement
-from waterclock.projector.write.database import SCHEMA, connect
+from waterclock.projector.sql.migrator import migrate
+from waterclock.projector.write.database import SCHEMA, connect, statement
 from waterclock.projector.write.store import Store
-from waterclock.projector.write.week_partitions import Weeks
+from waterclock.projector.write.week_partitions import WeekPartitions
 from waterclock.proto import names
 
 __all__ = ["RebuildProgress", "RebuildRefused", "RebuildResult", "rebuild"]
@@ -72,23 +72,23 @@ async def rebuild(settings: Settings, progress: Callable[[RebuildProgress], None
     name = instance_id("rebuild")
     async with open_log(settings, name=name) as log:
         database = await connect(settings.database_url, name=name, schema=NEXT, patience=None)
-        reader = await connect(settings.database_url, name=name, schema=NEXT, patience=None)
+        loading = await connect(settings.database_url, name=name, schema=NEXT, patience=None)
         try:
-            async with _alone(database):
+            async with _only_one(database), supervised() as tasks:
                 await migrate(database, SCHEMA)
-                await refuse_views_outside(database)
-                await drop_leftovers(database)
+                await refuse_foreign_views(database)
+                await drop_leftover_schemas(database)
                 await migrate(database, NEXT)
-                work = _Rebuild(log, database, reader, settings, name, progress)
+                work = _Rebuilder(log, database, loading, WritePipeline(tasks), settings, name, progress)
                 with infrequent_garbage_collection():
                     return await work.run(settings.database_url)
         finally:
             database.terminate()
-            reader.terminate()
+            loading.terminate()
 
 
 @asynccontextmanager
-async def _alone(database: asyncpg.Connection) -> AsyncIterator[None]:
+async def _only_one(database: asyncpg.Connection) -> AsyncIterator[None]:
     if not await database.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK):
         raise RebuildRefused("another rebuild is running")
     try:
@@ -98,12 +98,13 @@ async def _alone(database: asyncpg.Connection) -> AsyncIterator[None]:
             await database.execute("SELECT pg_advisory_unlock($1)", _LOCK)
 
 
-class _Rebuild:
+class _Rebuilder:
     def __init__(
         self,
         log: Connection,
         database: asyncpg.Connection,
-        reader: asyncpg.Connection,
+        loading: asyncpg.Connection,
+        pipeline: WritePipeline,
         settings: Settings,
         name: str,
         progress: Callable[[RebuildProgress], None],
@@ -116,11 +117,11 @@ class _Rebuild:
         self._positions = Positions(
             {(stream, partition): 0 for stream in STREAMS for partition in range(settings.partitions)}
         )
-        self._reader = reader
+        self._loading = loading
+        self._pipeline = pipeline
         self._store = Store(database, name)
-        self._weeks = Weeks(database)
-        self._projection = Projection(reader, self._store, self._weeks, self._positions)
-        self._writing = Writing()
+        self._weeks = WeekPartitions(database)
+        self._projection = Projection(loading, self._store, self._weeks, self._positions)
         self._began = time.monotonic()
         self._stage: Stage = "definitions"
         self._events = 0
@@ -128,41 +129,40 @@ class _Rebuild:
         self._ends = dict.fromkeys(STREAMS, 0)
 
     async def run(self, url: str) -> RebuildResult:
-        lost = await self._begin()
-        indexes = await self._take_indexes()
-        async with Feed.open(self._log, self._positions, (names.JOBS,)) as feed:
-            await self._fold(feed, names.JOBS)
+        missing = await self._begin()
+        indexes = await self._drop_indexes()
+        async with BatchReader.open(self._log, self._positions, (names.JOBS,)) as reader:
+            await self._fold(reader, names.JOBS)
         self._enter("history")
-        carried = await carry_over(self._database, self._store, self._weeks, lost, now_us())
+        carried = await carry_over(self._database, self._store, self._weeks, missing, now_us())
         # What was carried over is not in the memory of the projection that folded the definitions.
-        self._projection = Projection(self._reader, self._store, self._weeks, self._positions)
+        self._projection = Projection(self._loading, self._store, self._weeks, self._positions)
         self._enter("runs")
-        async with Feed.open(self._log, self._positions) as feed:
-            await self._fold(feed, *STREAMS)
+        async with BatchReader.open(self._log, self._positions) as reader:
+            await self._fold(reader, *STREAMS)
             self._enter("indexes")
             for definition in indexes:
                 await self._database.execute(definition)
             await self._database.execute(
                 "ANALYZE job_definitions, job_state, job_runs, earlier_attempts, dead_letters"
             )
-            await self._fold(feed, *STREAMS)
-            await Retention(self._database, self._weeks, self._settings.retention_days).forget(now_us())
+            await self._fold(reader, *STREAMS)
+            await Retention(self._database, self._weeks, self._settings.retention_days).delete_expired(
+                now_us()
+            )
             self._enter("switch")
 
-            async def reach(held: dict[tuple[str, int], int]) -> None:
-                """Where the live projector was held, unless that was in another log."""
-                await self._reach(feed, held if lost.is_ordinary else {})
+            async def catch_up(held: dict[tuple[str, int], int]) -> None:
+                """To where the live projector was held, unless that was in another log."""
+                await self._fold_to(reader, held if missing.is_same_log else {})
 
-            await switch(url, self._name, reach)
+            await switch_schemas(url, self._name, catch_up)
         return self._result(carried)
 
-    async def _begin(self) -> Gone:
+    async def _begin(self) -> MissingRuns:
         known = {
             row["stream"]: KnownStream(**row)
-            for row in await self._database.fetch(
-                "SELECT stream, stream_created AS created, max(stream_last_sequence) AS last_sequence "
-                f"FROM {SCHEMA}.projection_state GROUP BY stream, stream_created"
-            )
+            for row in await self._database.fetch(statement("live_known_streams"))
         }
         for stream in STREAMS:
             state = await stream_state(self._log, stream)
@@ -175,40 +175,42 @@ class _Rebuild:
         await self._weeks.open()
         await self._weeks.ensure_ahead(now_us())
         await self._store.open()
-        return gone(known.get(names.RUNS), await stream_state(self._log, names.RUNS))
+        return missing_runs(known.get(names.RUNS), await stream_state(self._log, names.RUNS))
 
-    async def _take_indexes(self) -> list[str]:
+    async def _drop_indexes(self) -> list[str]:
         """Drop what only makes reading faster; made at the end, each takes one sort instead of a million searches."""
         rows = await self._database.fetch(statement("secondary_indexes"), NEXT)
         for row in rows:
             await self._database.execute(f"DROP INDEX {row['name']}")
         return [row["definition"].replace(" ON ONLY ", " ON ") for row in rows]
 
-    async def _fold(self, feed: Feed, *streams: str) -> None:
+    async def _fold(self, reader: BatchReader, *streams: str) -> None:
         """As far as these streams go now."""
         for stream in streams:
-            ends = [await last_of(self._log, stream, partition) for partition in self._positions.partitions]
+            ends = [
+                await last_sequence(self._log, stream, partition) for partition in self._positions.partitions
+            ]
             self._ends[stream] = max(ends)
         began = time.monotonic()
         while any(self._positions.start(stream) < self._ends[stream] for stream in streams):
-            if await feed.some(1.0):
-                await self._fold_once(feed)
-        await self._writing.done()
+            if await reader.wait(1.0):
+                await self._fold_once(reader)
+        await self._pipeline.finished()
         self._folding += time.monotonic() - began
 
-    async def _reach(self, feed: Feed, targets: dict[tuple[str, int], int]) -> None:
+    async def _fold_to(self, reader: BatchReader, targets: dict[tuple[str, int], int]) -> None:
         while any(self._positions.of(*key) < target for key, target in targets.items()):
-            if await feed.some(0.1):
-                await self._fold_once(feed)
+            if await reader.wait(0.1):
+                await self._fold_once(reader)
             else:
-                await self._writing.done()
-                await self._projection.follow(await caught_up(self._log, self._positions))
-        await self._writing.done()
+                await self._pipeline.finished()
+                await self._projection.follow(await ends_if_caught_up(self._log, self._positions))
+        await self._pipeline.finished()
 
-    async def _fold_once(self, feed: Feed) -> None:
-        prepared = await self._projection.prepare(feed.take(_EVENTS))
-        await self._writing.begin(lambda: self._projection.write(prepared, now_us()))
-        self._events += prepared.events
+    async def _fold_once(self, reader: BatchReader) -> None:
+        folded = await self._projection.prepare(reader.take(_EVENTS))
+        await self._pipeline.begin(lambda: self._projection.write(folded, now_us()))
+        self._events += folded.events
         self._report()
 
     def _enter(self, stage: Stage) -> None:
@@ -226,7 +228,7 @@ class _Rebuild:
             )
         )
 
-    def _result(self, carried: Carried) -> RebuildResult:
+    def _result(self, carried: CarriedOver) -> RebuildResult:
         return RebuildResult(
             events=self._events,
             carried_jobs=carried.jobs,

@@ -1,4 +1,4 @@
-"""The last moment of a rebuild: the new schema takes the name of the live one."""
+"""The last step of a rebuild: the new schema takes the name of the live one."""
 
 import logging
 import secrets
@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import asyncpg
 
-from waterclock.projector.sql.statements import statement
-from waterclock.projector.write.database import SCHEMA, connect
+from waterclock.projector.write.database import SCHEMA, connect, statement
 
 NEXT = f"{SCHEMA}_next"
 _OLD = f"{SCHEMA}_old_"
@@ -19,8 +18,10 @@ class RebuildRefused(Exception):
     """It cannot be done now; the message says why. The live tables are as they were."""
 
 
-async def switch(url: str, name: str, reach: Callable[[dict[tuple[str, int], int]], Awaitable[None]]) -> None:
-    """Hold the live projector, let `reach` bring the new tables to where it stands, and change names.
+async def switch_schemas(
+    url: str, name: str, catch_up: Callable[[dict[tuple[str, int], int]], Awaitable[None]]
+) -> None:
+    """Hold the live projector, let `catch_up` bring the new tables to where it stands, and change names.
 
     The live positions are overwritten, not only locked: a transaction that waits for them finds that somebody
     else moved them, also if it goes on in the new tables.
@@ -29,18 +30,18 @@ async def switch(url: str, name: str, reach: Callable[[dict[tuple[str, int], int
     try:
         async with live.transaction():
             held = await live.fetch(statement("freeze_live"))
-            await reach({(row["stream"], row["partition"]): row["position"] for row in held})
-            await refuse_views_outside(live)
+            await catch_up({(row["stream"], row["partition"]): row["position"] for row in held})
+            await refuse_foreign_views(live)
             await live.execute(statement("carry_executors"))
             await live.execute(statement("carry_queues"))
             await live.execute(f"ALTER SCHEMA {SCHEMA} RENAME TO {_OLD}{secrets.token_hex(4)}")
             await live.execute(f"ALTER SCHEMA {NEXT} RENAME TO {SCHEMA}")
-        await drop_leftovers(live)
+        await drop_leftover_schemas(live)
     finally:
         live.terminate()
 
 
-async def refuse_views_outside(connection: asyncpg.Connection) -> None:
+async def refuse_foreign_views(connection: asyncpg.Connection) -> None:
     views = [row["name"] for row in await connection.fetch(statement("views_outside"))]
     if views:
         raise RebuildRefused(
@@ -49,7 +50,7 @@ async def refuse_views_outside(connection: asyncpg.Connection) -> None:
         )
 
 
-async def drop_leftovers(connection: asyncpg.Connection) -> None:
+async def drop_leftover_schemas(connection: asyncpg.Connection) -> None:
     """Of this rebuild, and of ones that were interrupted. Waits for whoever still reads there, though not for long:
     what is left is dropped the next time."""
     for row in await connection.fetch(statement("leftovers"), NEXT, _OLD):

@@ -1,12 +1,10 @@
 -- Every statement of the projector that is not a migration. Names are unqualified: the connection says which schema.
 
--- name: stage
--- Where rows wait to be merged. COPY gets them there for a third of what arrays cost as parameters.
-CREATE TEMPORARY TABLE staged_job_runs (LIKE job_runs) ON COMMIT DELETE ROWS;
-CREATE TEMPORARY TABLE staged_earlier_attempts (LIKE earlier_attempts) ON COMMIT DELETE ROWS;
-CREATE TEMPORARY TABLE staged_dead_letters (LIKE dead_letters) ON COMMIT DELETE ROWS;
-CREATE TEMPORARY TABLE staged_job_definitions (LIKE job_definitions) ON COMMIT DELETE ROWS;
-CREATE TEMPORARY TABLE staged_job_state (LIKE job_state) ON COMMIT DELETE ROWS;
+-- name: columns
+-- The columns of a table, in the order that rows are built in.
+SELECT attname AS name FROM pg_attribute
+ WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped
+ ORDER BY attnum;
 
 -- name: load_runs
 -- The rows of some runs, wherever in time they are.
@@ -25,60 +23,9 @@ SELECT d.job_id, d.namespace, d.name, d.standing, d.version, d.armed_version, d.
   JOIN job_state s USING (job_id)
  WHERE d.job_id = ANY($1::text[]);
 
--- name: merge_job_runs
--- Write rows of runs that are there already.
-INSERT INTO job_runs
-SELECT * FROM staged_job_runs
-    ON CONFLICT (run_id, created_at) DO UPDATE SET
-       workflow_run_id = excluded.workflow_run_id, epoch = excluded.epoch, status = excluded.status,
-       reason = excluded.reason, version = excluded.version, fires = excluded.fires,
-       attempt_number = excluded.attempt_number, crash_count = excluded.crash_count, due_time = excluded.due_time,
-       queued_time = excluded.queued_time, start_time = excluded.start_time, end_time = excluded.end_time,
-       modified_time = excluded.modified_time, executor_id = excluded.executor_id, exit_code = excluded.exit_code,
-       error_message = excluded.error_message, output = excluded.output, log_url = excluded.log_url,
-       cpu_seconds = excluded.cpu_seconds, memory_bytes = excluded.memory_bytes,
-       fencing_token = excluded.fencing_token, queue = excluded.queue, tier = excluded.tier,
-       priority = excluded.priority, last_sequence = excluded.last_sequence, parameters = excluded.parameters;
-
--- name: merge_earlier_attempts
--- Remember attempts that their runs have left.
-INSERT INTO earlier_attempts
-SELECT * FROM staged_earlier_attempts
-    ON CONFLICT DO NOTHING;
-
--- name: merge_dead_letters
--- Runs that are out of attempts.
-INSERT INTO dead_letters
-SELECT * FROM staged_dead_letters
-    ON CONFLICT (run_id) DO UPDATE SET
-       status = excluded.status, reason = excluded.reason, error_message = excluded.error_message,
-       attempt_number = excluded.attempt_number, crash_count = excluded.crash_count,
-       executor_id = excluded.executor_id, exit_code = excluded.exit_code, log_url = excluded.log_url,
-       dead_time = excluded.dead_time, queue = excluded.queue, tier = excluded.tier;
-
 -- name: delete_dead_letters
 -- Runs that go on after all.
 DELETE FROM dead_letters WHERE run_id = ANY($1::text[]);
-
--- name: merge_job_definitions
--- Write definitions of jobs that are there already.
-INSERT INTO job_definitions
-SELECT * FROM staged_job_definitions
-    ON CONFLICT (job_id) DO UPDATE SET
-       namespace = excluded.namespace, name = excluded.name, standing = excluded.standing,
-       version = excluded.version, armed_version = excluded.armed_version, effective_from = excluded.effective_from,
-       created_at = excluded.created_at, updated_at = excluded.updated_at, note = excluded.note,
-       labels = excluded.labels, spec = excluded.spec, payload = excluded.payload;
-
--- name: merge_job_state
--- What became of jobs that are there already.
-INSERT INTO job_state
-SELECT * FROM staged_job_state
-    ON CONFLICT (job_id) DO UPDATE SET
-       namespace = excluded.namespace, status = excluded.status, next_run_at = excluded.next_run_at,
-       last_fire_at = excluded.last_fire_at, fire_sequence = excluded.fire_sequence,
-       ended_version = excluded.ended_version, ended_time = excluded.ended_time,
-       ended_sequence = excluded.ended_sequence, created_at = excluded.created_at;
 
 -- name: begin_positions
 -- A partition that was never folded begins before its first event.
@@ -100,7 +47,7 @@ UPDATE projection_state s
        AS n (stream, partition, expected, position, event_time)
  WHERE s.stream = n.stream AND s.partition = n.partition AND s.position = n.expected;
 
--- name: partitions
+-- name: week_partitions
 -- The weeks a partitioned table has, oldest first.
 SELECT c.relname AS name
   FROM pg_inherits i
@@ -108,7 +55,7 @@ SELECT c.relname AS name
  WHERE i.inhparent = $1::text::regclass
  ORDER BY c.relname;
 
--- name: seen
+-- name: known_streams
 -- What is remembered of each stream.
 SELECT stream, stream_created AS created, max(stream_last_sequence) AS last_sequence
   FROM projection_state
@@ -123,11 +70,11 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
        tiers = excluded.tiers, handlers = excluded.handlers, slots = excluded.slots, busy = excluded.busy,
        started_at = excluded.started_at, seen_at = excluded.seen_at, info = excluded.info;
 
--- name: miss_executors
+-- name: mark_gone_executors
 -- Executors that are no longer there.
 UPDATE executors SET status = 'GONE', busy = 0 WHERE status <> 'GONE' AND executor_id <> ALL($1::text[]);
 
--- name: forget_executors
+-- name: delete_executors
 -- Executors that have been gone for a day.
 DELETE FROM executors WHERE status = 'GONE' AND seen_at < now() - interval '1 day';
 
@@ -143,26 +90,26 @@ SELECT *, now() FROM unnest(
  WHERE (queues.waiting, queues.running, queues.redelivered, queues.pulls, queues.oldest_time) IS DISTINCT FROM
        (excluded.waiting, excluded.running, excluded.redelivered, excluded.pulls, excluded.oldest_time);
 
--- name: forget_queues
+-- name: delete_queues
 -- Queues that the broker no longer has.
 DELETE FROM queues q
  WHERE NOT EXISTS (
        SELECT FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[]) AS n (queue, handler, tier, band)
         WHERE (n.queue, n.handler, n.tier, n.band) = (q.queue, q.handler, q.tier, q.band));
 
--- name: forget_stray_runs
+-- name: delete_stray_runs
 -- Ended runs past retention in the default partition, which is never dropped.
 DELETE FROM job_runs_default WHERE created_at < $1 AND status IN ('SUCCESS', 'FAILED', 'TIMED_OUT', 'CANCELLED', 'SKIPPED', 'MISSED');
 
--- name: forget_stray_attempts
+-- name: delete_stray_attempts
 -- Their attempts.
 DELETE FROM earlier_attempts_default WHERE created_at < $1;
 
--- name: forget_dead_letters
+-- name: delete_expired_dead_letters
 -- Dead letters past retention.
 DELETE FROM dead_letters WHERE dead_time < $1;
 
--- name: forget_runs_by_age
+-- name: delete_runs_by_age
 -- Ended runs of jobs that keep them for fewer days than the system.
 WITH gone AS (
      DELETE FROM job_runs r
@@ -178,7 +125,7 @@ WITH gone AS (
      DELETE FROM dead_letters l USING gone WHERE l.run_id = gone.run_id)
 SELECT count(*) FROM gone;
 
--- name: forget_runs_by_count
+-- name: delete_runs_by_count
 -- Ended runs of jobs that keep only so many successes or failures, beyond the newest ones.
 WITH beyond AS (
      SELECT r.run_id, r.created_at
@@ -207,7 +154,7 @@ WITH beyond AS (
      DELETE FROM dead_letters l USING gone WHERE l.run_id = gone.run_id)
 SELECT count(*) FROM gone;
 
--- name: forget_jobs
+-- name: delete_jobs
 -- Jobs that will not fire again, changed last before a time, and without a run left.
 WITH over AS (
      SELECT s.job_id
@@ -295,6 +242,12 @@ UPDATE waterclock_next.job_runs SET first_sequence = 0, last_sequence = 0 WHERE 
 -- name: unlink_dead_letters
 -- The same for dead letters.
 UPDATE waterclock_next.dead_letters SET first_sequence = 0 WHERE first_sequence > $1;
+
+-- name: live_known_streams
+-- What the live tables remember of each stream.
+SELECT stream, stream_created AS created, max(stream_last_sequence) AS last_sequence
+  FROM waterclock.projection_state
+ GROUP BY stream, stream_created;
 
 -- name: freeze_live
 -- Stop the live projector where it is: its next transaction finds another position than it expects.

@@ -1,8 +1,16 @@
-"""A connection to Postgres that speaks the projector's values: instants as microseconds, JSON as bytes."""
+"""Postgres as the projector uses it: connections with its values (instants as microseconds, JSON as bytes), and the
+named statements of `sql/queries.sql`."""
+
+from functools import cache
+from pathlib import Path
 
 import asyncpg
 
+from waterclock.core.sql import load_statements
+
 SCHEMA = "waterclock"
+
+_QUERIES = Path(__file__).parent.parent / "sql" / "queries.sql"
 
 _POSTGRES_EPOCH = 946_684_800_000_000
 """2000-01-01 in microseconds since 1970: Postgres counts from there."""
@@ -56,3 +64,12 @@ async def connect(
         decoder=lambda value: bytes(value[1:]),
     )
     return connection
+
+
+def statement(name: str) -> str:
+    return _statements()[name]
+
+
+@cache
+def _statements() -> dict[str, str]:
+    return load_statements(_QUERIES)

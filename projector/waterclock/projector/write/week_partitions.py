@@ -1,7 +1,7 @@
-"""The weeks that runs are kept in: made ahead of need, dropped whole.
+"""The tables of runs have a partition for each week: made ahead of need, dropped whole.
 
 A row's week is that of its `created_at`. Rows of weeks that have no partition go to the default one, so an insert never
-fails for want of one; when the week is made after all, its rows move there.
+fails for want of one; when the partition is made after all, its rows move there.
 """
 
 import logging
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import asyncpg
 
 from waterclock.core.domain.instants import SECOND
-from waterclock.projector.sql.statements import statement
+from waterclock.projector.write.database import statement
 from waterclock.proto.events import Instant
 
 TABLES = ("job_runs", "earlier_attempts")
@@ -24,41 +24,44 @@ _BEHIND = 53
 """Weeks around now that get a partition of their own. A clock that is wrong by years must not make hundreds."""
 
 _LOCK_TIMEOUT = "1s"
-"""Making and dropping a week waits for whoever reads the table, and everybody else waits behind it: rather later."""
+"""Making and dropping a partition waits for whoever reads the table, and all others wait behind it: rather later."""
 _LOCK = 0x77617465_7765656B
-"""Advisory lock of whoever makes a week: projectors come to need the same one at the same time."""
+"""Advisory lock of whoever makes a partition: projectors come to need the same one at the same time."""
 
 _OPEN = "status IN ('WAITING', 'QUEUED', 'RUNNING', 'RETRYING')"
 
 _log = logging.getLogger(__name__)
 
 
-class Weeks:
-    """The weeks there are in one schema."""
+class WeekPartitions:
+    """Of one schema."""
 
     def __init__(self, connection: asyncpg.Connection) -> None:
         self._connection = connection
         self._known: set[int] = set()
 
     async def open(self) -> None:
-        self._known = await weeks_in(self._connection, TABLES[0])
+        self._known = await existing_weeks(self._connection, TABLES[0])
 
     async def ensure(self, instants: Iterable[Instant], now: Instant) -> None:
-        """Make the weeks of these instants, unless they are absurdly far from now."""
+        """Make the partitions of the weeks of these instants, unless they are absurdly far from now."""
         here = week_of(now)
         for week in sorted({week_of(instant) for instant in instants} - self._known):
             if here - _BEHIND * WEEK <= week <= here + _AHEAD * WEEK:
                 try:
-                    await self._make(week)
+                    await self._create(week)
                 except asyncpg.LockNotAvailableError:
-                    _log.info("tables are in use; the week is made later", extra={"week": _date(week)})
+                    _log.info(
+                        "tables are in use; the partition of a week is made later",
+                        extra={"week": _date(week)},
+                    )
             self._known.add(week)
 
     async def ensure_ahead(self, now: Instant) -> None:
         await self.ensure((now + ahead * WEEK for ahead in range(_AHEAD + 1)), now)
 
     async def drop_before(self, instant: Instant) -> list[str]:
-        """Drop the weeks that ended before an instant; answers their names.
+        """Drop the partitions of weeks that ended before an instant; returns their names.
 
         A week with runs that have not ended stays, without those that have.
         """
@@ -69,7 +72,9 @@ class Weeks:
                 if await self._drop(week):
                     dropped.append(partition_name(TABLES[0], week))
             except asyncpg.LockNotAvailableError:
-                _log.info("tables are in use; the week is dropped later", extra={"week": _date(week)})
+                _log.info(
+                    "tables are in use; the partition of a week is dropped later", extra={"week": _date(week)}
+                )
         return dropped
 
     async def _drop(self, week: int) -> bool:
@@ -83,7 +88,7 @@ class Weeks:
         self._known.discard(week)
         return True
 
-    async def _make(self, week: int) -> None:
+    async def _create(self, week: int) -> None:
         """In one transaction with the move of the rows that had to go to the default partition meanwhile."""
         async with self._connection.transaction():
             await self._connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
@@ -109,12 +114,12 @@ class Weeks:
                     f"ALTER TABLE {table} ATTACH PARTITION {name} "
                     f"FOR VALUES FROM ('{_date(week)}') TO ('{_date(week + WEEK)}')"
                 )
-        _log.info("week made", extra={"week": _date(week)})
+        _log.info("partition of a week made", extra={"week": _date(week)})
 
 
-async def weeks_in(connection: asyncpg.Connection, table: str) -> set[Instant]:
+async def existing_weeks(connection: asyncpg.Connection, table: str) -> set[Instant]:
     """The weeks that a partitioned table has."""
-    rows = await connection.fetch(statement("partitions"), table)
+    rows = await connection.fetch(statement("week_partitions"), table)
     return {_start_of(row["name"]) for row in rows if not row["name"].endswith("_default")}
 
 

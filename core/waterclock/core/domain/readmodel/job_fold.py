@@ -1,13 +1,14 @@
-"""How events change what is shown of a job: its status, and when it fires next.
+"""How events change the row of their job: its status, and when it fires next.
 
-The two streams meet here, and may come in any order. So what each tells is kept apart: `JOBS` the definition and from
-when it counts, `RUNS` how far it fired and what of it ended; status and next fire are functions of both.
+The two streams meet here, and may come in any order. So what comes from each is kept apart: from `JOBS` the definition
+and from when on it counts, from `RUNS` how far it fired and what of it ended. Status and next fire are functions of
+both.
 """
 
 from typing import assert_never
 
 from waterclock.core.domain.instants import instant_of
-from waterclock.core.domain.readmodel.rows import JobHead, clean
+from waterclock.core.domain.readmodel.rows import JobRow, clean
 from waterclock.core.domain.schedule.errors import InvalidSchedule
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.events import (
@@ -25,11 +26,11 @@ _TIMED = ("FUTURE", "CRON", "INTERVAL")
 _ONE_SHOT = ("IMMEDIATE", "FUTURE")
 
 
-def define(head: JobHead | None, event: JobEvent, version: int) -> JobHead:
-    """The head after an event of `JOBS`; a given one is changed in place."""
+def apply_definition(job: JobRow | None, event: JobEvent, version: int) -> JobRow:
+    """The row after an event of `JOBS`; a given one is changed in place."""
     spec = event.spec
-    if head is None:
-        head = JobHead(
+    if job is None:
+        job = JobRow(
             job_id=event.job_id,
             namespace=spec.namespace,
             name=spec.name,
@@ -37,97 +38,97 @@ def define(head: JobHead | None, event: JobEvent, version: int) -> JobHead:
             status="SCHEDULED",
             version=version,
             armed_version=version,
-            effective_from=_born(spec, event.created_at),
+            effective_from=_effective_from(spec, event.created_at),
             created_at=event.created_at,
             schedule=spec.schedule,
         )
-    head.namespace, head.name, head.version = spec.namespace, clean(spec.name) or "", version
-    head.schedule, head.fires = spec.schedule, None
+    job.namespace, job.name, job.version = spec.namespace, clean(spec.name) or "", version
+    job.schedule, job.fires = spec.schedule, None
     match event:
         case JobCreated():
-            _arm(head, version, _born(spec, event.at))
+            _schedule_from(job, version, _effective_from(spec, event.at))
         case JobUpdated(paused_at=None):
-            _arm(head, version, event.at)
+            _schedule_from(job, version, event.at)
         case JobResumed():
-            _arm(head, version, event.at if event.missed_since is None else event.missed_since)
+            _schedule_from(job, version, event.at if event.missed_since is None else event.missed_since)
         case JobUpdated() | JobPaused():
-            head.standing = "PAUSED"
+            job.standing = "PAUSED"
         case JobCancelled():
-            head.standing = "CANCELLED"
+            job.standing = "CANCELLED"
         case _:
             assert_never(event)
-    return head
+    return job
 
 
-def fired(head: JobHead, scheduled: Instant, sequence: int) -> bool:
-    """A scheduled fire was decided. Answers whether that is news."""
-    if not is_timed(head) or (head.last_fire_at is not None and head.last_fire_at >= scheduled):
+def record_fire(job: JobRow, scheduled: Instant, sequence: int) -> bool:
+    """A scheduled fire was decided. Returns whether the row changed."""
+    if not is_timed(job) or (job.last_fire_at is not None and job.last_fire_at >= scheduled):
         return False
-    head.last_fire_at, head.fire_sequence = scheduled, sequence
+    job.last_fire_at, job.fire_sequence = scheduled, sequence
     return True
 
 
-def run_ended(head: JobHead, scheduled: Instant, sequence: int) -> bool:
-    """A run that the schedule caused is over. Answers whether that is news: only for a one-shot."""
-    if head.schedule.schedule_type not in _ONE_SHOT or (
-        head.ended_time is not None and head.ended_time >= scheduled
+def record_run_end(job: JobRow, scheduled: Instant, sequence: int) -> bool:
+    """A run that the schedule caused is over. Returns whether the row changed: only for a one-shot."""
+    if job.schedule.schedule_type not in _ONE_SHOT or (
+        job.ended_time is not None and job.ended_time >= scheduled
     ):
         return False
-    head.ended_time = scheduled
-    head.ended_sequence = head.ended_sequence or sequence
+    job.ended_time = scheduled
+    job.ended_sequence = job.ended_sequence or sequence
     return True
 
 
-def schedule_ended(head: JobHead, version: int, sequence: int) -> bool:
-    """The owner found no further fire. Answers whether that is news."""
-    if head.ended_version is not None and head.ended_version >= version:
+def record_schedule_end(job: JobRow, version: int, sequence: int) -> bool:
+    """The owner found no further fire. Returns whether the row changed."""
+    if job.ended_version is not None and job.ended_version >= version:
         return False
-    head.ended_version = version
-    head.ended_sequence = head.ended_sequence or sequence
+    job.ended_version = version
+    job.ended_sequence = job.ended_sequence or sequence
     return True
 
 
-def settle(head: JobHead) -> None:
+def derive_status(job: JobRow) -> None:
     """Work out status and next fire again, after what they depend on has changed."""
-    following = _next_fire(head)
-    is_over = head.standing != "CANCELLED" and _is_over(head, following)
-    head.status = "COMPLETED" if is_over else head.standing
-    head.next_run_at = following if head.status == "SCHEDULED" else None
+    next_fire = _next_fire(job)
+    is_completed = job.standing != "CANCELLED" and _is_completed(job, next_fire)
+    job.status = "COMPLETED" if is_completed else job.standing
+    job.next_run_at = next_fire if job.status == "SCHEDULED" else None
 
 
-def is_timed(head: JobHead) -> bool:
+def is_timed(job: JobRow) -> bool:
     """Whether the schedule knows when it fires."""
-    return head.schedule.schedule_type in _TIMED
+    return job.schedule.schedule_type in _TIMED
 
 
-def _arm(head: JobHead, version: int, effective_from: Instant) -> None:
-    head.standing, head.armed_version, head.effective_from = "SCHEDULED", version, effective_from
+def _schedule_from(job: JobRow, version: int, effective_from: Instant) -> None:
+    job.standing, job.armed_version, job.effective_from = "SCHEDULED", version, effective_from
 
 
-def _born(spec: JobSpec, at: Instant) -> Instant:
+def _effective_from(spec: JobSpec, at: Instant) -> Instant:
     """A one-shot whose time had passed when it was created still fires."""
     time = spec.schedule.schedule_time
     return at if time is None else min(at, instant_of(time) - 1)
 
 
-def _is_over(head: JobHead, following: Instant | None) -> bool:
-    if head.ended_version is not None and head.ended_version >= head.armed_version:
+def _is_completed(job: JobRow, next_fire: Instant | None) -> bool:
+    if job.ended_version is not None and job.ended_version >= job.armed_version:
         return True
     return (
-        head.schedule.schedule_type in _ONE_SHOT
-        and following is None
-        and head.ended_time is not None
-        and head.ended_time >= (head.last_fire_at or 0)
+        job.schedule.schedule_type in _ONE_SHOT
+        and next_fire is None
+        and job.ended_time is not None
+        and job.ended_time >= (job.last_fire_at or 0)
     )
 
 
-def _next_fire(head: JobHead) -> Instant | None:
-    if not is_timed(head):
+def _next_fire(job: JobRow) -> Instant | None:
+    if not is_timed(job):
         return None
-    if head.fires is None:
+    if job.fires is None:
         try:
-            head.fires = compile_schedule(head.schedule, head.name)
+            job.fires = compile_schedule(job.schedule, job.name)
         except InvalidSchedule:
             return None
-    fire = head.fires.after(max(head.effective_from, head.last_fire_at or head.effective_from))
+    fire = job.fires.after(max(job.effective_from, job.last_fire_at or job.effective_from))
     return None if fire is None else fire.scheduled

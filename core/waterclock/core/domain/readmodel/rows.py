@@ -1,62 +1,22 @@
-"""The rows of the read models, field by field in the order of the table's columns. Instants are microseconds.
+"""The rows of the read models, field by field in the order of the table's columns, and the values in them.
 
-Values as Postgres takes them. What it refuses would stop the projection for good, so nothing of it gets through.
+Instants are microseconds. Text and JSON go through `clean` and `json_value`: a character that Postgres refuses would
+stop the projection for good.
 """
 
-import re
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.schedule.fires import Fires
 from waterclock.proto.events import Instant, JobEvent
 from waterclock.proto.spec import Schedule
 from waterclock.proto.verdicts import RunStatus
 
-_STAMP = re.compile(r"@(\d{8}T\d{6})(\d{6})?Z(?:~|$)")
 _NUL_IN_JSON = b"\\u0000"
 _encode = msgspec.json.Encoder(enc_hook=str).encode
-
-
-def clean(text: str | None) -> str | None:
-    """Text without NUL characters; None for an empty one."""
-    if text and "\0" in text:
-        text = text.replace("\0", "")
-    return text or None
-
-
-def json_value(value: Any) -> bytes:
-    """JSON for a `jsonb` column."""
-    encoded = _encode(value)
-    return _encode(_without_nul(value)) if _NUL_IN_JSON in encoded else encoded
-
-
-def scheduled_in(run_id: str) -> int | None:
-    """The scheduled time that a run's id is made of; None for a run that somebody asked for."""
-    if (found := _STAMP.search(run_id)) is None:
-        return None
-    try:
-        time = datetime.strptime(found[1], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-    return int(time.timestamp()) * SECOND + int(found[2] or 0)
-
-
-def _without_nul(value: Any) -> Any:
-    value = msgspec.to_builtins(value, enc_hook=str)
-    match value:
-        case str():
-            return value.replace("\0", "")
-        case list():
-            return [_without_nul(item) for item in value]
-        case dict():
-            return {_without_nul(key): _without_nul(item) for key, item in value.items()}
-        case _:
-            return value
 
 
 class RunRow(Struct, kw_only=True, gc=False):
@@ -116,14 +76,14 @@ class AttemptRow(Struct, frozen=True, gc=False):
     created_at: Instant
 
 
-class JobHead(Struct, kw_only=True, gc=False):
-    """What the fold must know of a job: all of `job_state`, and of `job_definitions` all but the bulk."""
+class JobRow(Struct, kw_only=True, gc=False):
+    """A job as the fold needs it: all of `job_state`, and the small columns of `job_definitions`."""
 
     job_id: str
     namespace: str
     name: str
     standing: str
-    """As users left it; `status` is that, or COMPLETED."""
+    """What users last made of it; `status` is that, or COMPLETED."""
     status: str
     version: int
     armed_version: int
@@ -139,7 +99,7 @@ class JobHead(Struct, kw_only=True, gc=False):
     fires: Fires | None = None
     """The schedule compiled, once it was needed."""
 
-    def state(self) -> tuple[Any, ...]:
+    def state_row(self) -> tuple[Any, ...]:
         """`job_state`."""
         return (
             self.job_id,
@@ -155,24 +115,24 @@ class JobHead(Struct, kw_only=True, gc=False):
         )
 
 
-class Definition(Struct, frozen=True, gc=False):
-    """`job_definitions`: the head as it stands at the end of the batch, and the event with the rest."""
+class DefinitionRow(Struct, frozen=True, gc=False):
+    """`job_definitions`: the job as it stands at the end of the batch, and the event with the rest."""
 
-    head: JobHead
+    job: JobRow
     event: JobEvent
 
     def row(self) -> tuple[Any, ...]:
-        head, event = self.head, self.event
+        job, event = self.job, self.event
         spec = event.spec
         return (
-            head.job_id,
-            head.namespace,
-            head.name,
-            head.standing,
-            head.version,
-            head.armed_version,
-            head.effective_from,
-            head.created_at,
+            job.job_id,
+            job.namespace,
+            job.name,
+            job.standing,
+            job.version,
+            job.armed_version,
+            job.effective_from,
+            job.created_at,
             event.at,
             clean(event.note),
             json_value(spec.labels),
@@ -181,7 +141,7 @@ class Definition(Struct, frozen=True, gc=False):
         )
 
 
-def dead_letter(row: RunRow) -> tuple[Any, ...]:
+def dead_letter_row(row: RunRow) -> tuple[Any, ...]:
     """`dead_letters`, of a run that is out of attempts."""
     return (
         row.run_id,
@@ -201,3 +161,29 @@ def dead_letter(row: RunRow) -> tuple[Any, ...]:
         row.tier,
         row.first_sequence,
     )
+
+
+def clean(text: str | None) -> str | None:
+    """Text without NUL characters; None for an empty one."""
+    if text and "\0" in text:
+        text = text.replace("\0", "")
+    return text or None
+
+
+def json_value(value: Any) -> bytes:
+    """JSON for a `jsonb` column."""
+    encoded = _encode(value)
+    return _encode(_without_nul(value)) if _NUL_IN_JSON in encoded else encoded
+
+
+def _without_nul(value: Any) -> Any:
+    value = msgspec.to_builtins(value, enc_hook=str)
+    match value:
+        case str():
+            return value.replace("\0", "")
+        case list():
+            return [_without_nul(item) for item in value]
+        case dict():
+            return {_without_nul(key): _without_nul(item) for key, item in value.items()}
+        case _:
+            return value

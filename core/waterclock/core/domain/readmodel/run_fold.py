@@ -1,14 +1,15 @@
-"""How an event changes the row of its run.
+"""How an event makes the row of its run, or changes it.
 
-Which steps there are is the domain's table (`core.domain.run`), the same that the owner of the partition
-decides by: what the table has no step for is stale or a repetition, and changes nothing. Here is what each step writes.
+Which steps there are is the domain's table (`core.domain.run.states`), the same that the owner of the partition
+decides by: what the table has no step for is stale or a repetition, and changes nothing. What each step writes into
+the row is in `run_steps`.
 """
 
 from typing import assert_never
 
-from waterclock.core.domain.instants import rfc3339
-from waterclock.core.domain.readmodel import workflow_fold
-from waterclock.core.domain.readmodel.rows import AttemptRow, RunRow, clean, json_value, scheduled_in
+from waterclock.core.domain.ids import scheduled_of
+from waterclock.core.domain.readmodel.rows import AttemptRow, RunRow
+from waterclock.core.domain.readmodel.run_steps import write_step
 from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.proto.events import (
     BackfillEnded,
@@ -21,7 +22,6 @@ from waterclock.proto.events import (
     LettersDelivered,
     NodeCleared,
     NodeMarked,
-    Outcome,
     OutcomeRejected,
     RerunRequested,
     RunCancelled,
@@ -47,13 +47,14 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
+from waterclock.proto.names import job_of, part_path
 from waterclock.proto.verdicts import RunStatus
 
 
-def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, AttemptRow | None] | None:
-    """The row of a run that has none yet, and the attempt it left behind. None: the event makes no run.
+def new_run_row(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, AttemptRow | None] | None:
+    """The row of a run that has none yet, and the attempt that the event ended. None: the event makes no run.
 
-    Usually this is the run's first event. If the log was trimmed it may be any, and the row shows what it tells.
+    Usually this is the run's first event. If the log was trimmed it may be any, and the row holds what that one says.
     """
     before: RunStatus | None = None
     trigger = "schedule"
@@ -74,10 +75,10 @@ def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, Attem
             version, parent, epoch, trigger = event.version, event.parent, event.epoch, "workflow"
         case RunProgressed() | RunClosed():
             before = "RUNNING"
-            scheduled = due = scheduled_in(event.run_id) or event.at
+            scheduled = due = scheduled_of(event.run_id) or event.at
         case RunReported():
             before, attempt = "RUNNING", event.attempt
-            scheduled = due = scheduled_in(event.run_id) or event.at
+            scheduled = due = scheduled_of(event.run_id) or event.at
         case RunRequested():
             scheduled = event.at if event.scheduled is None else event.scheduled
             version, trigger = event.version, event.trigger
@@ -89,18 +90,18 @@ def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, Attem
             scheduled = due = event.scheduled
             version, trigger = event.version, event.trigger
         case RunCancelled():
-            scheduled = due = event.scheduled or scheduled_in(event.run_id) or event.at
+            scheduled = due = event.scheduled or scheduled_of(event.run_id) or event.at
             version, attempt, parent, epoch = event.version, event.attempt, event.parent, event.epoch
         case RunRetryRequested():
             scheduled, version, attempt, trigger = event.scheduled, event.version, event.attempt, "now"
             parent, epoch = event.parent, event.epoch
         case RunStarted() | RunLost():
             before, attempt = "QUEUED", event.attempt
-            scheduled = due = scheduled_in(event.run_id) or event.at
+            scheduled = due = scheduled_of(event.run_id) or event.at
         case RunSucceeded() | RunFailed() | RunTimedOut() | RunSnoozed() | RunReturned():
             before, attempt = "QUEUED", event.attempt
             created = event.started
-            scheduled = due = scheduled_in(event.run_id) or created
+            scheduled = due = scheduled_of(event.run_id) or created
         case RunCancelRequested() | OutcomeRejected() | ScheduleEnded():
             return None
         case SkipRequested() | BackfillRequested() | BackfillSteered() | BackfillEnded() | NodeCleared():
@@ -116,7 +117,7 @@ def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, Attem
         return None
     row = RunRow(
         run_id=event.run_id,
-        job_id=workflow_fold.job_in_rows(event.run_id, trigger),
+        job_id=_listed_job(event.run_id, trigger),
         namespace=namespace,
         workflow_run_id=parent,
         epoch=epoch,
@@ -131,28 +132,30 @@ def begin(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow, Attem
         last_sequence=sequence,
         created_at=created,
     )
-    left = _write(row, event)
+    ended_attempt = write_step(row, event)
     row.status = status
-    return row, left
+    return row, ended_attempt
 
 
-def advance(row: RunRow, event: RunEvent, sequence: int) -> tuple[bool, AttemptRow | None]:
-    """Apply an event. Answers whether it changed the row, and the attempt it left behind, if it did."""
+def update_run_row(row: RunRow, event: RunEvent, sequence: int) -> tuple[bool, AttemptRow | None]:
+    """Apply an event. Returns whether it changed the row, and the attempt that it ended, if it did."""
     if is_stale(row.attempt_number, row.executor_id, event) or _is_repeated(row, event):
         return False, None
     status = transition(row.status, event)
     if status is None:
         return False, None
-    left = _write(row, event)
+    ended_attempt = write_step(row, event)
     row.status = status
     row.modified_time = event.at
     row.last_sequence = sequence
-    return True, left
+    return True, ended_attempt
 
 
 def _is_repeated(row: RunRow, event: RunEvent) -> bool:
     """A frame may be in the log twice, if its writer lost the acknowledgement and the server the message id."""
     match event:
+        case RunStarted() | RunSucceeded() | RunFailed() | RunTimedOut() | RunSnoozed() | RunReturned():
+            return False
         case RunQueued():
             return event.attempt < row.attempt_number or event.at == row.queued_time
         case RunOpened():
@@ -161,145 +164,25 @@ def _is_repeated(row: RunRow, event: RunEvent) -> bool:
             return event.attempt < row.attempt_number
         case RunLost():
             return event.crash_count <= row.crash_count
-        case _:
+        case RunWaiting() | RunRequested() | RunReported() | RunProgressed() | RunClosed() | RunCancelled():
             return False
-
-
-def _write(row: RunRow, event: RunEvent) -> AttemptRow | None:
-    match event:
-        case RunQueued():
-            if row.executor_id is not None or row.start_time is not None or row.end_time is not None:
-                _new_try(row)
-            row.attempt_number, row.crash_count = event.attempt, event.crash_count
-            row.version, row.due_time, row.queued_time = event.version, event.due, event.at
-            row.queue, row.tier, row.priority = event.queue, event.tier, event.priority
-            handler = event.handler
-            row.reason = None if handler is None else f"waiting for a worker that serves handler {handler}"
-        case RunStarted():
-            _new_try(row)
-            row.executor_id, row.start_time, row.fencing_token = (
-                event.executor_id,
-                event.at,
-                event.fencing_token,
-            )
-            row.reason = None
-        case RunReported():
-            row.executor_id = event.executor_id
-            row.output = json_value({"progress": event.done, "note": event.note})
-        case RunSucceeded():
-            _end(row, event)
-            row.reason = None
-        case RunFailed() | RunTimedOut():
-            _end(row, event)
-            row.reason, row.error_message = clean(event.reason), clean(event.error_message)
-            if event.retry_at is not None:
-                row.due_time = event.retry_at
-                return _leave(row, "FAILED" if isinstance(event, RunFailed) else "TIMED_OUT")
-        case RunSnoozed():
-            _end(row, event)
-            row.reason = clean(event.reason) or "snoozed by its handler"
-            row.due_time = event.until
-            return _uncounted(row, "SNOOZED")
-        case RunReturned():
-            _end(row, event)
-            row.reason = clean(event.reason) or f"handed back by {event.executor_id}"
-            row.crash_count = max(row.crash_count, event.crash_count)
-            return _uncounted(row, "RETURNED")
-        case RunLost():
-            row.crash_count = event.crash_count
-            row.executor_id = event.executor_id or row.executor_id
-            row.end_time, row.reason = event.at, clean(event.reason) or "its executor died"
-            if not event.dead:
-                lost = _leave(row, "LOST")
-                _new_try(row)
-                return lost
-        case RunCancelled():
-            if row.status in ("WAITING", "RETRYING"):
-                _new_try(row)
-            row.end_time, row.reason = event.at, clean(event.reason)
-            row.executor_id = event.executor_id or row.executor_id
-            row.start_time = event.started or row.start_time
-            row.exit_code, row.log_url = event.exit_code, clean(event.log_url) or row.log_url
-        case RunRequested():
-            row.reason = f"requested by {clean(event.actor)}" if event.actor else None
-        case RunWaiting():
-            row.reason = clean(event.reason)
-            row.epoch = row.epoch if event.epoch is None else event.epoch
-        case RunSkipped():
-            _new_try(row)
-            row.reason, row.end_time = clean(event.reason), event.at
-        case RunsMissed():
-            _new_try(row)
-            row.reason, row.end_time, row.fires = _missed(event), event.at, event.count
-        case RunCancelRequested():
-            row.reason = _asked("cancellation requested", event.actor, event.reason)
-        case RunRetryRequested():
-            left = _leave(row, row.status) if row.status in ("FAILED", "TIMED_OUT") else None
-            _new_try(row)
-            row.reason, row.due_time = _asked("redrive requested", event.actor, ""), event.at
-            return left
-        case RunOpened() | RunProgressed() | RunClosed() | RerunRequested() | NodeCleared() | NodeMarked():
-            workflow_fold.write(row, event)
-        case OutcomeRejected() | ScheduleEnded():
-            pass
-        case SkipRequested() | BackfillRequested() | BackfillSteered() | BackfillEnded():
-            pass
+        case RunSkipped() | RunsMissed() | RunCancelRequested() | OutcomeRejected() | ScheduleEnded():
+            return False
+        case RerunRequested() | NodeCleared() | NodeMarked() | SkipRequested():
+            return False
+        case BackfillRequested() | BackfillSteered() | BackfillEnded():
+            return False
         case DependenciesChanged() | DependentChanged() | DependencyCompleted() | DependenciesUsed():
-            pass
+            return False
         case LettersDelivered():
-            pass
+            return False
         case _:
             assert_never(event)
-    return None
 
 
-def _leave(row: RunRow, status: str) -> AttemptRow:
-    """The attempt the run was in, as it is remembered once the run has left it."""
-    return AttemptRow(
-        row.run_id,
-        row.attempt_number,
-        row.executor_id,
-        status,
-        row.reason,
-        row.queued_time,
-        row.start_time,
-        row.modified_time if row.end_time is None else row.end_time,
-        row.exit_code,
-        row.error_message,
-        row.log_url,
-        row.cpu_seconds,
-        row.memory_bytes,
-        row.created_at,
-    )
-
-
-def _uncounted(row: RunRow, status: str) -> AttemptRow:
-    """The try does not count: the next one has the same number."""
-    left = _leave(row, status)
-    row.attempt_number -= 1
-    return left
-
-
-def _end(row: RunRow, event: Outcome) -> None:
-    row.executor_id, row.start_time, row.end_time = event.executor_id, event.started, event.at
-    row.exit_code, row.log_url = event.exit_code, clean(event.log_url)
-    row.cpu_seconds, row.memory_bytes = event.cpu_seconds, event.memory_bytes
-    row.fencing_token = event.fencing_token
-    row.output = None if event.output is None else json_value(event.output)
-
-
-def _new_try(row: RunRow) -> None:
-    row.executor_id = row.start_time = row.end_time = row.exit_code = row.error_message = row.output = None
-    row.log_url = row.cpu_seconds = row.memory_bytes = row.fencing_token = None
-
-
-def _missed(event: RunsMissed) -> str:
-    reason = clean(event.reason) or ""
-    if event.count == 1:
-        return reason
-    return f"{event.count} fires from {rfc3339(event.scheduled)} to {rfc3339(event.until)}: {reason}"
-
-
-def _asked(what: str, actor: str, reason: str) -> str:
-    who = f" by {clean(actor)}" if actor else ""
-    return f"{what}{who}: {clean(reason)}" if reason else what + who
+def _listed_job(run_id: str, trigger: str) -> str:
+    """Under which job a run is listed: a node's runs and a fan-out's members are not among those of the whole."""
+    path = part_path(run_id)
+    if path and trigger == "fan_out":
+        path[-1] = "member"
+    return "~".join((job_of(run_id), *path))
