@@ -190,6 +190,8 @@ class Connection:
         await self._up.wait()
 
     async def _connect(self, servers: list[str], timeout: float, **options: Any) -> None:
+        task = asyncio.current_task()
+        cancellations = 0 if task is None else task.cancelling()
         try:
             async with asyncio.timeout(timeout) as self._opening:
                 await self.nc.connect(
@@ -203,6 +205,9 @@ class Connection:
                     reconnected_cb=self._reconnected,
                     **{"reconnect_time_wait": random.uniform(0.1, 0.2), **options},
                 )
+                # nats-py swallows a cancellation while it connects.
+                if task is not None and task.cancelling() > cancellations:
+                    raise asyncio.CancelledError
                 await self.inbox.open()
         except (TimeoutError, NatsError, OSError) as error:
             reason = reason_of(self.last_error or error)
