@@ -1,14 +1,4 @@
-"""Where a pull gets its consumer from, and which of its deliveries count.
-
-A message as a consumer hands it out. All that is known about it travels in its reply subject.
-
-Pull requests on one consumer through one inbox, until something breaks.
-
-A request asks for so many messages within two seconds. The server says with a status message how many of them
-it did not deliver, so the number outstanding is always known. A break (reconnect, consumer gone, silence) ends
-the flow; its inbox dies with it, so that the server drops the requests it still knows. Silence is also how the
-server tells that too many requests wait on the consumer already.
-"""
+"""The consumers that a pull reads from, and the requests it makes to them."""
 
 import asyncio
 import secrets
@@ -25,7 +15,7 @@ from waterclock.core.jetstream.protocol import parse_headers
 _IDLE_NS = 30_000_000_000
 
 
-class OrderedSource:
+class OrderedConsumer:
     """An ephemeral consumer without acks, made anew after the last sequence seen whenever it breaks.
 
     A gap in the consumer's own numbers is a break too, so that every message counts exactly once.
@@ -88,7 +78,7 @@ class OrderedSource:
             self._name = ""
 
 
-class DurableSource:
+class DurableConsumer:
     """A named consumer that somebody else has made, and may make again."""
 
     needs_ack = True
@@ -134,7 +124,15 @@ _SILENCE = 1.5
 _WATCH = 0.5
 
 
-class Flow:
+class PullRequests:
+    """Requests to one consumer through one inbox, until something breaks.
+
+    A request asks for so many messages within two seconds. The server says with a status message how many of them it
+    did not deliver, so the number outstanding is always known. A break is a reconnect, a consumer that is gone, or silence;
+    the inbox goes with it, so that the server drops the requests it still knows. The server is also silent when too
+    many requests wait on the consumer already.
+    """
+
     def __init__(
         self,
         connection: Connection,

@@ -1,8 +1,8 @@
-"""Run events gathered into frames: one message, and one fsync, for many events.
+"""Run events batched into frames: one message, and one fsync, for many events.
 
-A lone event goes at once. While a frame of its partition is in flight, or the last one left less than `linger`
-ago, events gather for the next. One frame in flight for each partition keeps their order. Frames that have lingered
-leave on the strokes of a common clock, so that those of many partitions travel, and are answered, together.
+A lone event is sent at once. While a frame of its partition is in flight, or the last one was sent less than `linger`
+ago, events wait for the next. One frame in flight for each partition keeps their order. Frames that waited are sent at
+multiples of a common tick, so that those of many partitions are sent, and answered, together.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ MAX_BYTES = 512 * 1024
 _ENVELOPE = 4096
 _ATTEMPT = 5.0
 _PAUSE = 0.2
-_STROKE = 0.005
-_CROWD = 10
-"""After a frame of so many events the next gathers for longer: each costs the server a sync."""
-_CROWDED_LINGER = 0.05
+_TICK = 0.005
+_BUSY_EVENTS = 10
+"""After a frame of so many events the next waits for longer: each costs the server a sync."""
+_BUSY_LINGER = 0.05
 
-Heard = Callable[[int | LogError], None]
+OnResult = Callable[[int | LogError], None]
 """Called with what became of an event: the sequence of its frame, or why the log does not have it."""
 
 _encode = msgspec.json.Encoder().encode
@@ -58,11 +58,12 @@ class FrameWriter:
         self._limit = max_unacknowledged
         self._origin = secrets.token_hex(6)
         self._loop = asyncio.get_running_loop()
-        self._lanes: dict[int, _Lane] = {}
-        self._carriers: set[asyncio.Task[None]] = set()
+        self._buffers: dict[int, _PartitionBuffer] = {}
+        self._senders: set[asyncio.Task[None]] = set()
         self._room = asyncio.Event()
         self._room.set()
         self._closed = False
+        self._failure: Exception | None = None
 
     def append(self, partition: int, event: RunEvent) -> asyncio.Future[int]:
         """Resolves with the frame's sequence once JetStream has acknowledged it, through any outage.
@@ -71,40 +72,45 @@ class FrameWriter:
         know a repeated one by its run and attempt.
         """
         future: asyncio.Future[int] = self._loop.create_future()
-        self.post(partition, event, partial(_resolve, future))
+        self.submit(partition, event, partial(_resolve, future))
         return future
 
-    def post(self, partition: int, event: RunEvent, heard: Heard) -> None:
-        """The same for whoever does not wait: `heard` is called with the sequence, or with why there is none."""
+    def submit(self, partition: int, event: RunEvent, on_result: OnResult) -> None:
+        """The same for whoever does not wait: `on_result` is called with the sequence, or with why there is none."""
         if self._closed:
             raise RuntimeError("the frame writer is closed")
         encoded = _encode(event)
         if len(encoded) > MAX_BYTES and len(encoded) + _ENVELOPE > self._publisher.max_payload:
-            heard(TooLarge(f"an event of {len(encoded)} bytes for {event.run_id}"))
+            on_result(TooLarge(f"an event of {len(encoded)} bytes for {event.run_id}"))
             return
-        lane = self._lanes.get(partition)
-        if lane is None:
-            lane = self._lanes[partition] = _Lane(partition)
-        lane.events.append(encoded)
-        lane.heard.append(heard)
-        lane.size += len(encoded)
+        buffer = self._buffers.get(partition)
+        if buffer is None:
+            buffer = self._buffers[partition] = _PartitionBuffer(partition)
+        buffer.events.append(encoded)
+        buffer.callbacks.append(on_result)
+        buffer.size += len(encoded)
         self.unacknowledged += 1
         if self.unacknowledged >= self._limit:
             self._room.clear()
-        if not lane.carried:
-            lane.carried = True
-            carrier = self._loop.create_task(self._carry(lane))
-            self._carriers.add(carrier)
-            carrier.add_done_callback(self._carriers.discard)
+        if not buffer.sending:
+            buffer.sending = True
+            sender = self._loop.create_task(self._send_frames(buffer))
+            self._senders.add(sender)
+            sender.add_done_callback(self._senders.discard)
 
     async def ready(self) -> None:
-        """Wait while too many events are unacknowledged. Call it before taking on what will cause more."""
+        """Wait while too many events are unacknowledged. Call it before taking on what will cause more.
+
+        Raises what broke the writer, should something have that is not the log's fault.
+        """
         await self._room.wait()
+        if self._failure is not None:
+            raise self._failure
 
     async def flush(self) -> None:
         """Wait until nothing is unacknowledged."""
-        while self._carriers:
-            await asyncio.wait(self._carriers)
+        while self._senders:
+            await asyncio.wait(self._senders)
 
     async def close(self, grace: float = 10.0) -> None:
         """Take no more and flush; what is not acknowledged within the grace fails as unavailable."""
@@ -113,42 +119,47 @@ class FrameWriter:
             async with asyncio.timeout(grace):
                 await self.flush()
         except TimeoutError:
-            for carrier in self._carriers:
-                carrier.cancel()
+            for sender in self._senders:
+                sender.cancel()
             await self.flush()
-            for lane in self._lanes.values():
+            for buffer in self._buffers.values():
                 self._settle(
-                    lane.heard, LogUnavailable(f"closed with {len(lane.heard)} events not acknowledged")
+                    buffer.callbacks,
+                    LogUnavailable(f"closed with {len(buffer.callbacks)} events not acknowledged"),
                 )
 
-    async def _carry(self, lane: "_Lane") -> None:
-        """Send one frame after the other until the lane is empty."""
+    async def _send_frames(self, buffer: "_PartitionBuffer") -> None:
+        """Send one frame after the other until the buffer is empty."""
         try:
-            while lane.events:
-                linger = max(self._linger, _CROWDED_LINGER) if lane.crowded else self._linger
-                wait = _stroke_before(lane.left + linger) - self._loop.time()
-                if wait > 0 and not lane.is_full:
+            while buffer.events:
+                linger = max(self._linger, _BUSY_LINGER) if buffer.busy else self._linger
+                wait = _tick_before(buffer.sent_at + linger) - self._loop.time()
+                if wait > 0 and not buffer.is_full:
                     await asyncio.sleep(wait)
-                lane.left = self._loop.time()
-                events, heard = lane.take()
-                lane.crowded = len(events) >= _CROWD
+                buffer.sent_at = self._loop.time()
+                events, callbacks = buffer.take()
+                buffer.busy = len(events) >= _BUSY_EVENTS
                 try:
-                    result: int | LogError = await self._deliver(lane, events)
+                    result: int | LogError = await self._deliver(buffer, events)
                 except asyncio.CancelledError:
-                    lane.heard[:0] = heard
+                    buffer.callbacks[:0] = callbacks
                     raise
                 except LogError as error:
                     logger.exception("a frame of %d events was refused", len(events))
                     result = error
-                self._settle(heard, result)
+                except Exception as error:
+                    logger.exception("the frame writer failed")
+                    self._failure = error
+                    result = LogUnavailable(f"the frame writer failed: {error!r}")
+                self._settle(callbacks, result)
         finally:
-            lane.carried = False
+            buffer.sending = False
 
-    async def _deliver(self, lane: "_Lane", events: list[bytes]) -> int:
-        lane.number += 1
-        msg_id = f"{self._origin}-{lane.partition}-{lane.number}"
+    async def _deliver(self, buffer: "_PartitionBuffer", events: list[bytes]) -> int:
+        buffer.number += 1
+        msg_id = f"{self._origin}-{buffer.partition}-{buffer.number}"
         data = _encode(_Encoded(self._writer, [msgspec.Raw(event) for event in events]))
-        subject = names.runs_subject(lane.partition)
+        subject = names.runs_subject(buffer.partition)
         while True:
             try:
                 return await self._publisher.publish(subject, data, msg_id=msg_id, deadline=_ATTEMPT)
@@ -156,13 +167,13 @@ class FrameWriter:
                 logger.warning("%d events wait for the log: %s", self.unacknowledged, error)
                 await asyncio.sleep(_PAUSE)
 
-    def _settle(self, heard: list[Heard], result: int | LogError) -> None:
-        self.unacknowledged -= len(heard)
+    def _settle(self, callbacks: list[OnResult], result: int | LogError) -> None:
+        self.unacknowledged -= len(callbacks)
         if self.unacknowledged < self._limit:
             self._room.set()
-        for hear in heard:
+        for on_result in callbacks:
             try:
-                hear(result)
+                on_result(result)
             except Exception:
                 logger.exception("whoever wrote an event could not take the answer")
 
@@ -176,35 +187,35 @@ def _resolve(future: "asyncio.Future[int]", result: int | LogError) -> None:
         future.set_result(result)
 
 
-def _stroke_before(time: float) -> float:
-    return time - time % _STROKE
+def _tick_before(time: float) -> float:
+    return time - time % _TICK
 
 
-class _Lane:
+class _PartitionBuffer:
     """The events of one partition that have not left yet."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.events: list[bytes] = []
-        self.heard: list[Heard] = []
+        self.callbacks: list[OnResult] = []
         self.size = 0
         self.number = 0
-        self.left = 0.0
-        self.crowded = False
-        self.carried = False
+        self.sent_at = 0.0
+        self.busy = False
+        self.sending = False
 
     @property
     def is_full(self) -> bool:
         return len(self.events) >= MAX_EVENTS or self.size >= MAX_BYTES
 
-    def take(self) -> tuple[list[bytes], list[Heard]]:
+    def take(self) -> tuple[list[bytes], list[OnResult]]:
         """The next frame: as many events as it may hold, at least one."""
         count = min(len(self.events), MAX_EVENTS)
         size = self.size if count == len(self.events) else sum(map(len, self.events[:count]))
         while size > MAX_BYTES and count > 1:
             count -= 1
             size -= len(self.events[count])
-        events, heard = self.events[:count], self.heard[:count]
-        del self.events[:count], self.heard[:count]
+        events, callbacks = self.events[:count], self.callbacks[:count]
+        del self.events[:count], self.callbacks[:count]
         self.size -= size
-        return events, heard
+        return events, callbacks

@@ -1,4 +1,7 @@
-"""Single messages and stream facts, read from the leader so that a compare-and-set can build on them."""
+"""Messages as a stream holds them and as a consumer delivers them.
+
+Single messages are read from the leader, so that a compare-and-set can build on them.
+"""
 
 from base64 import b64decode
 from datetime import datetime
@@ -25,6 +28,8 @@ class Stored(Struct, frozen=True, kw_only=True):
 
 
 class Delivery(Struct, frozen=True, gc=False):
+    """A message as a consumer hands it out. All that is known about it is in its reply subject."""
+
     subject: str
     data: bytes
     reply: str

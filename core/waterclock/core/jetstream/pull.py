@@ -1,4 +1,4 @@
-"""The pull loop: messages of a stream, in order or from a work queue, through every kind of outage."""
+"""The pull loop: messages of a stream, in order or from a durable consumer, through every kind of outage."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.consumers import DurableSource, Flow, OrderedSource
+from waterclock.core.jetstream.consumers import DurableConsumer, OrderedConsumer, PullRequests
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.messages import Delivery, stream_state
 from waterclock.core.runtime.log_traffic import TRAFFIC
@@ -27,7 +27,7 @@ class Pull:
     """
 
     def __init__(
-        self, connection: Connection, stream: str, source: OrderedSource | DurableSource, batch: int
+        self, connection: Connection, stream: str, source: OrderedConsumer | DurableConsumer, batch: int
     ) -> None:
         self.sequence = source.sequence
         """The last one taken."""
@@ -36,7 +36,7 @@ class Pull:
         self._source = source
         self._batch = batch
         self._demand: int | None = None
-        self._flow: Flow | None = None
+        self._requests: PullRequests | None = None
         self._arrived: list[Delivery] = []
         self._held: set[int] = set()
         self._some = asyncio.Event()
@@ -55,7 +55,7 @@ class Pull:
         batch: int = 2000,
     ) -> AsyncIterator["Pull"]:
         """Every message on these subjects after a sequence, each once and in order."""
-        source = OrderedSource(connection, stream, filter_subjects, after_sequence=after_sequence)
+        source = OrderedConsumer(connection, stream, filter_subjects, after_sequence=after_sequence)
         async with cls(connection, stream, source, batch)._running() as pull:
             yield pull
 
@@ -72,7 +72,7 @@ class Pull:
         restore: Callable[[], Awaitable[None]] | None = None,
     ) -> AsyncIterator["Pull"]:
         """The work of a named consumer. `restore` makes the consumer again should somebody have deleted it."""
-        pull = cls(connection, stream, DurableSource(connection, stream, consumer, restore), batch)
+        pull = cls(connection, stream, DurableConsumer(connection, stream, consumer, restore), batch)
         pull._demand = demand
         async with pull._running():
             yield pull
@@ -116,7 +116,7 @@ class Pull:
     async def drain(self) -> list[Delivery]:
         """Stop asking, wait until nothing more can arrive, and return what did."""
         self.set_demand(0)
-        while self._flow is not None and self._flow.outstanding > 0:
+        while self._failure is None and self._requests is not None and self._requests.outstanding > 0:
             self._some.clear()
             await self._some.wait()
         return self._take_all()
@@ -157,8 +157,8 @@ class Pull:
     async def _keep(self) -> None:
         try:
             while True:
-                if self._flow is not None:
-                    reason = await self._flow.broken
+                if self._requests is not None:
+                    reason = await self._requests.broken
                     logger.info("pull from %s begins anew: %s", self._stream, reason)
                     self._stop()
                 await self._connection.connected()
@@ -173,15 +173,17 @@ class Pull:
 
     async def _start(self) -> None:
         consumer = await self._source.consumer()
-        flow = Flow(self._connection, self._stream, consumer, deliver=self._receive, room=self._ask_soon)
-        await flow.open()
-        self._flow = flow
+        requests = PullRequests(
+            self._connection, self._stream, consumer, deliver=self._receive, room=self._ask_soon
+        )
+        await requests.open()
+        self._requests = requests
         self._ask_soon()
 
     def _stop(self) -> None:
-        if self._flow is not None:
-            self._flow.close()
-            self._flow = None
+        if self._requests is not None:
+            self._requests.close()
+            self._requests = None
             self._some.set()
 
     def _take_all(self) -> list[Delivery]:
@@ -195,8 +197,8 @@ class Pull:
     def _receive(self, delivery: Delivery) -> None:
         trouble = self._source.accept(delivery)
         if trouble is not None:
-            if self._flow is not None:
-                self._flow.break_off(trouble)
+            if self._requests is not None:
+                self._requests.break_off(trouble)
             return
         if self._source.needs_ack:
             self._held.add(delivery.sequence)
@@ -211,13 +213,13 @@ class Pull:
     def _ask(self) -> None:
         """Ask for more when half of what may be outstanding is free: few requests, and the pipe never runs dry."""
         self._asking = False
-        flow = self._flow
-        if flow is None:
+        requests = self._requests
+        if requests is None:
             return
         limit = self._batch if self._demand is None else self._demand
         used = len(self._arrived) if self._demand is None else len(self._held)
-        free = limit - used - flow.outstanding
-        if free > 0 and (flow.outstanding == 0 or free * 2 >= limit):
-            flow.request(min(free, self._batch))
+        free = limit - used - requests.outstanding
+        if free > 0 and (requests.outstanding == 0 or free * 2 >= limit):
+            requests.request(min(free, self._batch))
         if limit == 0:
             self._some.set()

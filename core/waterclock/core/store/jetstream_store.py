@@ -91,23 +91,23 @@ class Batching:
     def __init__(self, put_many: PutMany) -> None:
         self._put_many = put_many
         self._waiting: Batch = {}
-        self._carrier: asyncio.Task[None] | None = None
+        self._sender: asyncio.Task[None] | None = None
 
     async def put(self, name: str, content: bytes) -> None:
         while name in self._waiting:
             await asyncio.wait([self._waiting[name][1]])
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[name] = content, future
-        if self._carrier is None:
-            self._carrier = asyncio.create_task(self._carry())
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._send())
         await future
 
-    async def _carry(self) -> None:
+    async def _send(self) -> None:
         try:
             while self._waiting:
                 await self._deliver(self._next_batch())
         finally:
-            self._carrier = None
+            self._sender = None
 
     def _next_batch(self) -> Batch:
         batch: Batch = {}
@@ -122,11 +122,11 @@ class Batching:
         return batch
 
     async def _deliver(self, batch: Batch) -> None:
-        error: LogError | None = None
+        error: Exception | None = None
         try:
             await self._put_many({name: content for name, (content, _) in batch.items()})
-        except LogError as refused:
-            error = refused
+        except Exception as failure:  # whatever it is, those who wait for the batch raise it
+            error = failure
         for _, future in batch.values():
             if future.done():
                 continue

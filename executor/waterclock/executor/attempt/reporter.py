@@ -67,7 +67,7 @@ class Reporter:
         if self._trace is not None:
             self._trace(running.item, event, running.pulled)
         is_outcome = not isinstance(event, OutcomeRejected)
-        self._frames.post(
+        self._frames.submit(
             self.partition_of(event.run_id), event, partial(self._acknowledged, running, ack, is_outcome)
         )
 
