@@ -128,9 +128,9 @@ class PullRequests:
     """Requests to one consumer through one inbox, until something breaks.
 
     A request asks for so many messages within two seconds. The server says with a status message how many of them it
-    did not deliver, so the number outstanding is always known. A break is a reconnect, a consumer that is gone, or silence;
-    the inbox goes with it, so that the server drops the requests it still knows. The server is also silent when too
-    many requests wait on the consumer already.
+    did not deliver, so the number outstanding is always known. A break is a reconnect, a consumer that is gone, or
+    silence; the inbox goes with it, so that the server drops the requests it still knows. The server is also silent
+    when too many requests wait on the consumer already.
     """
 
     def __init__(
