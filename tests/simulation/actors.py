@@ -12,11 +12,11 @@ from waterclock.core.domain import ids
 from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.domain.job.aggregate import (
     CancelJob,
+    CommandRefused,
     CreateJob,
     Job,
     JobCommand,
     PauseJob,
-    Refused,
     ResumeJob,
     UpdateJob,
     decide,
@@ -90,7 +90,7 @@ class User:
     def _do(self, job_id: str, command: JobCommand) -> None:
         try:
             events = decide(self.jobs.get(job_id), command, self.world.now)
-        except Refused:
+        except CommandRefused:
             return
         for event in events:
             self.jobs[job_id] = evolve(self.jobs.get(job_id), event)

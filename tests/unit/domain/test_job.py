@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from waterclock.core.domain.job.aggregate import (
     CancelJob,
+    CommandRefused,
     CreateJob,
     Job,
     JobCommand,
     PauseJob,
-    Refused,
     ResumeJob,
     UpdateJob,
     decide,
@@ -44,7 +44,7 @@ def test_replaying_what_was_decided_gives_the_same_state(asked: list[JobCommand]
     for now, command in enumerate(asked, 1):
         try:
             events = decide(job, command, now)
-        except Refused:
+        except CommandRefused:
             continue
         for event in events:
             job = evolve(job, event)
@@ -88,7 +88,7 @@ def test_time_never_goes_back_in_a_job_whatever_the_clock_says() -> None:
 
 @pytest.mark.parametrize("command", [UpdateJob(spec=OTHER), PauseJob(), ResumeJob()])
 def test_a_cancelled_job_takes_no_more_commands(command: JobCommand) -> None:
-    with pytest.raises(Refused, match="cancelled"):
+    with pytest.raises(CommandRefused, match="cancelled"):
         decide(made(CancelJob()), command, 99)
 
 
@@ -99,5 +99,5 @@ def test_a_cancelled_job_may_be_revived_as_it_was_or_changed(spec: JobSpec) -> N
 
 
 def test_an_id_is_taken_once() -> None:
-    with pytest.raises(Refused, match="exists"):
+    with pytest.raises(CommandRefused, match="exists"):
         decide(made(), CreateJob(job_id="a", spec=SPEC), 99)

@@ -59,7 +59,7 @@ async def change(
         changed = await app.definitions.change(definition, command, only_version=version)
     except Overtaken as error:
         raise VersionMismatch.because(f"job {job_id} has changed: {error}") from error
-    except aggregate.Refused as refused:
+    except aggregate.CommandRefused as refused:
         raise Conflict.because(str(refused)) from refused
     app.freshness.wrote(app.partition_of(job_id), changed.version)
     return await jobs.job_answer(app, changed, caller)

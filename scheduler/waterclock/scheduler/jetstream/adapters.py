@@ -4,7 +4,7 @@ import logging
 
 from msgspec import Struct, field
 
-from waterclock.core.domain.job.aggregate import PauseJob, Refused
+from waterclock.core.domain.job.aggregate import CommandRefused, PauseJob
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.definitions import Definitions
@@ -80,7 +80,7 @@ class JobDefinitions:
             changed = await self._definitions.change(
                 found, lambda _: PauseJob(actor="scheduler", note=note), only_version=found.version
             )
-        except (Conflict, Refused) as error:
+        except (Conflict, CommandRefused) as error:
             _log.info("not paused: %s", error, extra={"job_id": job_id})
         else:
             if changed.version != found.version:

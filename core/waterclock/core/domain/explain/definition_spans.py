@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from waterclock.core.domain.instants import instant_of
+from waterclock.core.domain.schedule.fires import counts_from
 from waterclock.proto.events import (
     Instant,
     JobCancelled,
@@ -33,7 +33,7 @@ def spans(history: Iterable[tuple[int, JobEvent]], until: Instant) -> Iterator[S
             yield Span(version=current[0], spec=current[1], after=current[2], until=min(event.at, until))
         match event:
             case JobCreated():
-                current = (version, event.spec, _born(event))
+                current = (version, event.spec, counts_from(event.spec.schedule, event.at))
             case JobUpdated(paused_at=None):
                 current = (version, event.spec, event.at) if _recurs(event.spec) else None
             case JobResumed():
@@ -48,8 +48,3 @@ def spans(history: Iterable[tuple[int, JobEvent]], until: Instant) -> Iterator[S
 def _recurs(spec: JobSpec) -> bool:
     """Whether a definition that was edited or resumed can still fire: an immediate job has fired at its creation."""
     return spec.schedule.schedule_type != "IMMEDIATE"
-
-
-def _born(event: JobCreated) -> Instant:
-    time = event.spec.schedule.schedule_time
-    return event.at if time is None else min(event.at, instant_of(time) - 1)

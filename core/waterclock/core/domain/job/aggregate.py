@@ -62,7 +62,7 @@ class CancelJob(Issued, frozen=True, kw_only=True):
 JobCommand = CreateJob | UpdateJob | PauseJob | ResumeJob | CancelJob
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """The command cannot be carried out in the job's state."""
 
 
@@ -70,7 +70,7 @@ def decide(job: Job | None, command: JobCommand, now: Instant) -> tuple[JobEvent
     """The events a command leads to; none when the job is already as asked."""
     if isinstance(command, CreateJob):
         if job is not None:
-            raise Refused(f"job {command.job_id} exists already")
+            raise CommandRefused(f"job {command.job_id} exists already")
         created = JobCreated(
             job_id=command.job_id,
             spec=command.spec,
@@ -81,11 +81,11 @@ def decide(job: Job | None, command: JobCommand, now: Instant) -> tuple[JobEvent
         )
         return (created,)
     if job is None:
-        raise Refused("there is no such job")
+        raise CommandRefused("there is no such job")
     cancelled = job.status == "CANCELLED"
     revived = cancelled and isinstance(command, UpdateJob) and command.revive
     if cancelled and not revived and not isinstance(command, CancelJob):
-        raise Refused(f"job {job.job_id} is cancelled")
+        raise CommandRefused(f"job {job.job_id} is cancelled")
     at = max(now, job.updated_at)
     match command:
         case UpdateJob():

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from waterclock.core.domain import ids
-from waterclock.core.domain.instants import SECOND, instant_of
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.catch_up import GRACE, CatchUpDecision, decide_catch_up
 from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.definitions import Definitions
@@ -12,7 +12,7 @@ from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.partition.timing_index import ArmedSchedule, IndexEntry, encode_entry, place
 from waterclock.core.domain.partition.timing_wheel import Wheel
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
-from waterclock.core.domain.schedule.fires import jittered
+from waterclock.core.domain.schedule.fires import counts_from, jittered
 from waterclock.proto.events import (
     Instant,
     JobCancelled,
@@ -69,7 +69,7 @@ class Schedules:
                     )
                     self._fires.decide(fire, now)
                 else:
-                    self._arm(job_id, version, spec, self._first_after(spec, event.at), now)
+                    self._arm(job_id, version, spec, counts_from(spec.schedule, event.at), now)
             case JobUpdated(paused_at=None):
                 self._arm(job_id, version, spec, max(event.at, decided), now)
             case JobResumed():
@@ -144,11 +144,6 @@ class Schedules:
             self._fires.decide(_due_fire(item, scheduled, due, caught_up=decision.caught_up), now)
 
     # -- arming -----------------------------------------------------------------------------------------
-
-    def _first_after(self, spec: JobSpec, at: Instant) -> Instant:
-        """From when a new definition's fires count: a one-shot whose time has passed still fires, at once."""
-        time = spec.schedule.schedule_time
-        return at if time is None else min(at, instant_of(time) - 1)
 
     def _arm(self, job_id: str, version: int, spec: JobSpec, after: Instant, now: Instant) -> None:
         """Find the next fire of a new definition, store it in the index, and arm it if it is near."""

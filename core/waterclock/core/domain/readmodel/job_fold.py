@@ -7,10 +7,10 @@ both.
 
 from typing import assert_never
 
-from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.readmodel.rows import JobRow, clean
 from waterclock.core.domain.schedule.errors import InvalidSchedule
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
+from waterclock.core.domain.schedule.fires import counts_from
 from waterclock.proto.events import (
     Instant,
     JobCancelled,
@@ -20,7 +20,6 @@ from waterclock.proto.events import (
     JobResumed,
     JobUpdated,
 )
-from waterclock.proto.spec import JobSpec
 
 _TIMED = ("FUTURE", "CRON", "INTERVAL")
 _ONE_SHOT = ("IMMEDIATE", "FUTURE")
@@ -38,7 +37,7 @@ def apply_definition(job: JobRow | None, event: JobEvent, version: int) -> JobRo
             status="SCHEDULED",
             version=version,
             armed_version=version,
-            effective_from=_effective_from(spec, event.created_at),
+            effective_from=counts_from(spec.schedule, event.created_at),
             created_at=event.created_at,
             schedule=spec.schedule,
         )
@@ -46,7 +45,7 @@ def apply_definition(job: JobRow | None, event: JobEvent, version: int) -> JobRo
     job.schedule, job.fires = spec.schedule, None
     match event:
         case JobCreated():
-            _schedule_from(job, version, _effective_from(spec, event.at))
+            _schedule_from(job, version, counts_from(spec.schedule, event.at))
         case JobUpdated(paused_at=None):
             _schedule_from(job, version, event.at)
         case JobResumed():
@@ -103,12 +102,6 @@ def is_timed(job: JobRow) -> bool:
 
 def _schedule_from(job: JobRow, version: int, effective_from: Instant) -> None:
     job.standing, job.armed_version, job.effective_from = "SCHEDULED", version, effective_from
-
-
-def _effective_from(spec: JobSpec, at: Instant) -> Instant:
-    """A one-shot whose time had passed when it was created still fires."""
-    time = spec.schedule.schedule_time
-    return at if time is None else min(at, instant_of(time) - 1)
 
 
 def _is_completed(job: JobRow, next_fire: Instant | None) -> bool:
