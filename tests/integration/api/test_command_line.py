@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from support.waiting import eventually
 from waterclock.core.runtime.data_directory import Connection, write_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -487,6 +488,7 @@ async def test_a_workflow_is_made_changed_and_cancelled(shell: Shell) -> None:
     workflow_id = made.out.strip()
     assert made.code == 0, made.err
     file.write_text("name: renamed")
+    await _listed(shell, workflow_id)
     changed = await shell("workflow", "update", workflow_id[:-2], "-f", str(file), "--json")
     assert (changed.json["workflow_id"], changed.json["name"]) == (workflow_id, "renamed")
     stale = await shell("workflow", "update", workflow_id, "-f", str(file), "--if-version", "1")
@@ -494,6 +496,15 @@ async def test_a_workflow_is_made_changed_and_cancelled(shell: Shell) -> None:
     cancelled = await shell("workflow", "cancel", workflow_id[:-2], "--note", "no more")
     assert (cancelled.code, "CANCELLED" in cancelled.out, "no more" in cancelled.out) == (0, True, True)
     assert (await shell("workflow", "cancel", "nobody")).code == 3
+
+
+async def _listed(shell: Shell, workflow_id: str) -> None:
+    """A shortened id is looked up among what the projector has written."""
+
+    async def is_listed() -> bool:
+        return workflow_id in (await shell("workflow", "list", "--json")).out
+
+    await eventually(is_listed, f"{workflow_id} is listed")
 
 
 async def test_a_wave_is_stopped_and_its_nodes_marked(shell: Shell) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from waterclock.api.cli.exits import Wrong
+from waterclock.api.cli.exits import WrongUsage
 
 Declaration = tuple[str, dict[str, Any]]
 Skipped = tuple[str, str]
@@ -34,7 +34,7 @@ def read_declarations(paths: Iterable[Path]) -> Iterator[Declaration]:
         for place, declared in enumerate(_documents(file), 1):
             where = f"{file}, item {place}"
             if not isinstance(declared, dict):
-                raise Wrong(f"{where}: expected a job or a workflow, found {type(declared).__name__}")
+                raise WrongUsage(f"{where}: expected a job or a workflow, found {type(declared).__name__}")
             yield where, declared
 
 
@@ -54,9 +54,9 @@ def _documents(file: Path) -> Iterator[Any]:
         with file.open(encoding="utf-8") as text:
             documents = list(yaml.load_all(text, _loader()))
     except OSError as error:
-        raise Wrong(f"{file}: {error.strerror or error}") from None
+        raise WrongUsage(f"{file}: {error.strerror or error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Wrong(f"{file}: not YAML or JSON: {' '.join(str(error).split())}") from None
+        raise WrongUsage(f"{file}: not YAML or JSON: {' '.join(str(error).split())}") from None
     for document in documents:
         match document:
             case None:
@@ -86,19 +86,19 @@ def read_lines(file: Path) -> list[msgspec.Raw]:
     try:
         content = sys.stdin.buffer.read() if file == Path("-") else file.read_bytes()
     except OSError as error:
-        raise Wrong(f"{file}: {error.strerror or error}") from None
+        raise WrongUsage(f"{file}: {error.strerror or error}") from None
     if content.lstrip().startswith(b"["):
         try:
             return msgspec.json.decode(content, type=list[msgspec.Raw])
         except msgspec.DecodeError as error:
-            raise Wrong(f"{file}: not JSON: {error}") from None
+            raise WrongUsage(f"{file}: not JSON: {error}") from None
     lines: list[msgspec.Raw] = []
     for number, line in enumerate(content.splitlines(), 1):
         if line.strip():
             try:
                 msgspec.json.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise Wrong(f"{file}, line {number}: not JSON: {error}") from None
+                raise WrongUsage(f"{file}, line {number}: not JSON: {error}") from None
             lines.append(msgspec.Raw(line))
     return lines
 
@@ -113,7 +113,7 @@ def read_crontabs(
         try:
             lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError as error:
-            raise Wrong(f"{file}: {error.strerror or error}") from None
+            raise WrongUsage(f"{file}: {error.strerror or error}") from None
         env: dict[str, str] = {}
         for number, line in enumerate(lines, 1):
             where = f"{file}, line {number}"

@@ -19,51 +19,51 @@ class Failed(Exception):
     """What was asked about failed; the message says how."""
 
 
-class Wrong(Exception):
+class WrongUsage(Exception):
     """The command line cannot be meant like this."""
 
 
-class Ending(Struct, frozen=True):
+class ExitWith(Struct, frozen=True):
     code: int
     message: str = ""
 
 
-def exit_of(error: BaseException) -> Ending:
+def exit_of(error: BaseException) -> ExitWith:
     """One line that says what is wrong and what to do next. Anything unforeseen is raised again."""
     match error:
         case Failed():
-            return Ending(Exit.FAILED, str(error))
-        case Wrong():
-            return Ending(Exit.USAGE, str(error))
+            return ExitWith(Exit.FAILED, str(error))
+        case WrongUsage():
+            return ExitWith(Exit.USAGE, str(error))
         case errors.Unreachable():
-            return Ending(Exit.UNREACHABLE, _line(str(error)))
+            return ExitWith(Exit.UNREACHABLE, _line(str(error)))
         case errors.Refused():
             return _refused(error)
         case KeyboardInterrupt():
-            return Ending(130)
+            return ExitWith(130)
         case BrokenPipeError():
-            return Ending(Exit.DONE)
+            return ExitWith(Exit.DONE)
         case SystemExit():
-            return Ending(error.code if isinstance(error.code, int) else Exit.FAILED)
+            return ExitWith(error.code if isinstance(error.code, int) else Exit.FAILED)
     return _other(error)
 
 
-def _refused(error: errors.Refused) -> Ending:
+def _refused(error: errors.Refused) -> ExitWith:
     problem = error.problem
     wrong = "; ".join(f"{e.field}: {e.reason}" if e.field else e.reason for e in problem.errors)
     message = _line(wrong or problem.detail or problem.title)
     match error:
         case errors.NotFound():
-            return Ending(Exit.NOT_FOUND, message)
+            return ExitWith(Exit.NOT_FOUND, message)
         case errors.Malformed() | errors.Invalid() | errors.TooLarge():
-            return Ending(Exit.USAGE, message)
+            return ExitWith(Exit.USAGE, message)
         case errors.Unavailable():
-            return Ending(Exit.UNREACHABLE, f"{message}; try again")
+            return ExitWith(Exit.UNREACHABLE, f"{message}; try again")
         case _:
-            return Ending(Exit.FAILED, message)
+            return ExitWith(Exit.FAILED, message)
 
 
-def _other(error: BaseException) -> Ending:
+def _other(error: BaseException) -> ExitWith:
     from typer import Abort
     from typer import Exit as TyperExit
     from typer._click.exceptions import ClickException, NoArgsIsHelpError, UsageError
@@ -72,18 +72,18 @@ def _other(error: BaseException) -> Ending:
 
     match error:
         case SettingsError():
-            return Ending(Exit.USAGE, _line(str(error)))
+            return ExitWith(Exit.USAGE, _line(str(error)))
         case TyperExit():
-            return Ending(error.exit_code)
+            return ExitWith(error.exit_code)
         case Abort():
-            return Ending(130)
+            return ExitWith(130)
         case NoArgsIsHelpError():
-            return Ending(Exit.USAGE)
+            return ExitWith(Exit.USAGE)
         case UsageError():
             path = error.ctx.command_path if error.ctx else "waterclock"
-            return Ending(Exit.USAGE, f"{_line(error.format_message())} (see `{path} --help`)")
+            return ExitWith(Exit.USAGE, f"{_line(error.format_message())} (see `{path} --help`)")
         case ClickException():
-            return Ending(error.exit_code, _line(error.format_message()))
+            return ExitWith(error.exit_code, _line(error.format_message()))
     raise error
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import typer
 
-from waterclock.api.cli.exits import Wrong
+from waterclock.api.cli.exits import WrongUsage
 from waterclock.proto.fields import Flag, Form, Row, rows
 from waterclock.proto.spec import RUNS, JobRequest
 
@@ -77,7 +77,7 @@ def _fields(flags: dict[str, Flag], given: dict[str, Any], program: list[str] | 
     if program and runs != ["--artifact"]:
         runs.append("-- CMD")
     if len(runs) > 1:
-        raise Wrong(f"{' and '.join(runs)}: say one thing to run")
+        raise WrongUsage(f"{' and '.join(runs)}: say one thing to run")
     if program:
         fields["args" if "artifact" in fields else "command"] = program
     return fields
@@ -106,13 +106,15 @@ def _json(option: str, text: str) -> Any:
             text = Path(text[1:]).read_text()
         return msgspec.json.decode(text)
     except (OSError, UnicodeDecodeError) as error:
-        raise Wrong(f"{option} {text}: {error}") from None
+        raise WrongUsage(f"{option} {text}: {error}") from None
     except msgspec.DecodeError as error:
-        raise Wrong(f"{option}: {error}; quote JSON for the shell, as in {option} '{{\"a\": 1}}'") from None
+        raise WrongUsage(
+            f"{option}: {error}; quote JSON for the shell, as in {option} '{{\"a\": 1}}'"
+        ) from None
 
 
 def _pairs(option: str, pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         if "=" not in pair:
-            raise Wrong(f"{option} {pair}: expected key=value")
+            raise WrongUsage(f"{option} {pair}: expected key=value")
     return dict(pair.split("=", 1) for pair in pairs)

@@ -16,7 +16,7 @@ from waterclock.proto.answers import Page
 T = TypeVar("T")
 Source = Callable[[], Page[T]]
 
-_EVERY = 1.0
+_SECONDS_BETWEEN = 1.0
 _CLEAR = "\x1b[H\x1b[2J"
 
 _encode = msgspec.json.Encoder().encode
@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 class Listing(Struct, Generic[T], frozen=True, kw_only=True):
     key: Callable[[T], Hashable]
-    """What makes an item the same one at the next look."""
+    """What identifies an item, to find it again when the listing is read anew."""
     text: Callable[[Sequence[T]], str]
     """For people."""
     document: Callable[[Page[T]], Any] = lambda page: page
@@ -51,35 +51,34 @@ class Listing(Struct, Generic[T], frozen=True, kw_only=True):
             while True:
                 if page is not None:
                     found = {self.key(item): item for item in page.items}
-                    self._tell(found, known, json=json)
+                    self._print(found, known, json=json)
                     known = {key: _encode(item) for key, item in found.items()}
-                if not _still_read(_EVERY):
+                if not _still_read(_SECONDS_BETWEEN):
                     return
-                page, before = _look(source), away
+                page, was_away = _read(source), away
                 away = page is None
-                if away and not before:
+                if away and not was_away:
                     note("waterclock: out of reach; watching on")
         except KeyboardInterrupt:
             return
         except BrokenPipeError:
-            os.dup2(
-                os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-            )  # what is left goes nowhere, quietly
+            # So that flushing what is left at the exit does not fail once more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-    def _tell(self, found: dict[Hashable, T], known: dict[Hashable, bytes] | None, *, json: bool) -> None:
+    def _print(self, found: dict[Hashable, T], known: dict[Hashable, bytes] | None, *, json: bool) -> None:
         if not json and (known is None or sys.stdout.isatty()):
             before = _CLEAR if sys.stdout.isatty() else ""
             print(f"{before}{self.text(list(found.values()))}", flush=True)
             return
         known = known or {}
-        fresh = {key: item for key, item in found.items() if known.get(key) != _encode(item)}
+        changed = {key: item for key, item in found.items() if known.get(key) != _encode(item)}
         if json:
-            for key, item in fresh.items():
+            for key, item in changed.items():
                 _line("changed" if key in known else "added", _encode(item))
             for key in known.keys() - found.keys():
                 _line("removed", known[key])
-        elif fresh:
-            _, _, rows = self.text(list(fresh.values())).partition("\n")
+        elif changed:
+            _, _, rows = self.text(list(changed.values())).partition("\n")
             if rows:
                 print(rows)
         sys.stdout.flush()
@@ -89,7 +88,7 @@ def _line(change: str, item: bytes) -> None:
     print(_encode({"change": change, "item": msgspec.Raw(item)}).decode())
 
 
-def _look(source: Source[T]) -> Page[T] | None:
+def _read(source: Source[T]) -> Page[T] | None:
     try:
         return source()
     except (Unreachable, Unavailable):

@@ -16,7 +16,7 @@ import typer
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from waterclock.api.cli import output
-from waterclock.api.cli.exits import Wrong
+from waterclock.api.cli.exits import WrongUsage
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Note, RunId, Version, Watch, WaveId, WorkflowId
 from waterclock.api.cli.session import connected, with_job, with_run
@@ -163,7 +163,7 @@ def _value(field: structs.FieldInfo, given: Any) -> Any:
         try:
             return msgspec.json.decode(given)
         except msgspec.DecodeError as error:
-            raise Wrong(f"--{field.encode_name}: {error}; expected JSON") from None
+            raise WrongUsage(f"--{field.encode_name}: {error}; expected JSON") from None
     return given
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from waterclock.api.cli.exits import Wrong
+from waterclock.api.cli.exits import WrongUsage
 from waterclock.api.cli.output import progress
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.client.discovery import find
@@ -55,7 +55,7 @@ def with_dependencies(wire: BlockingWire, fields: dict[str, Any]) -> None:
         if "dependencies" in fields:
             fields["dependencies"] = [job_id_of(wire, text) for text in fields["dependencies"]]
     except NotFound as missing:
-        raise Wrong(f"dependencies: {missing}") from None
+        raise WrongUsage(f"dependencies: {missing}") from None
 
 
 def with_artifact(wire: BlockingWire, fields: dict[str, Any]) -> None:
@@ -79,7 +79,7 @@ def upload(wire: BlockingWire, file: Path) -> Artifact:
                 if size > 8 * _PART:
                     progress(f"uploading {file.name}: {parts * _PART / size:.0%}")
     except OSError as error:
-        raise Wrong(f"{file}: {error.strerror or error}") from None
+        raise WrongUsage(f"{file}: {error.strerror or error}") from None
     progress("")
     return wire.call(methods.ARTIFACTS_COMMIT, UploadEnd(upload_id=upload_id, parts=parts, name=file.name))
 

@@ -15,7 +15,7 @@ from waterclock.api.cli.declarations import (
     read_declarations,
     read_lines,
 )
-from waterclock.api.cli.exits import Exit, Wrong
+from waterclock.api.cli.exits import Exit, WrongUsage
 from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.output import note, print_json, progress, table
 from waterclock.api.cli.session import connected
@@ -182,7 +182,7 @@ def _in_order(declarations: list[Declaration]) -> list[Declaration]:
         where, definition = declarations[number]
         if number in path:
             cycle = " -> ".join(_id(declarations[n][1]) for n in (*path[path.index(number) :], number))
-            raise Wrong(f"{where}: the jobs wait for each other: {cycle}")
+            raise WrongUsage(f"{where}: the jobs wait for each other: {cycle}")
         if number in placed:
             return
         for needed in definition.get("dependencies") or ():

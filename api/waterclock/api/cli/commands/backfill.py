@@ -10,7 +10,7 @@ import typer
 
 from waterclock.api import decoding
 from waterclock.api.cli import output
-from waterclock.api.cli.exits import Exit, Wrong
+from waterclock.api.cli.exits import Exit, WrongUsage
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Watch
 from waterclock.api.cli.output import note, print_json, progress, table
@@ -71,7 +71,7 @@ def backfill(
             _BACKFILLS.show(lambda: wire.call(methods.BACKFILLS_LIST, query), json=json, watch=watch)
         else:
             if end is None:
-                raise Wrong("--from needs --to")
+                raise WrongUsage("--from needs --to")
             fields = {
                 "from": start,
                 "to": end,

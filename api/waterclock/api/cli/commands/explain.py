@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from waterclock.api import decoding
 from waterclock.api.cli import output
-from waterclock.api.cli.exits import Failed, Wrong
+from waterclock.api.cli.exits import Failed, WrongUsage
 from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.output import print_json, progress, table
 from waterclock.api.cli.session import connected, with_job, with_run
@@ -78,7 +78,7 @@ def _seen_from(tz: str, fires: Fires) -> Fires:
     try:
         place = ZoneInfo(tz)
     except (ZoneInfoNotFoundError, ValueError):
-        raise Wrong(f"--tz: there is no time zone {tz!r}; expected an IANA name: Europe/Paris") from None
+        raise WrongUsage(f"--tz: there is no time zone {tz!r}; expected an IANA name: Europe/Paris") from None
     moved = [
         replace(fire, local=datetime.fromisoformat(fire.time).astimezone(place).isoformat())
         for fire in fires.fires

@@ -13,7 +13,7 @@ from waterclock.api.cli import output
 from waterclock.api.cli.commands.apply import DryRun, Files, MoreFiles, Prune, Set
 from waterclock.api.cli.commands.apply import apply as apply_files
 from waterclock.api.cli.declarations import read_declarations
-from waterclock.api.cli.exits import Exit, Wrong
+from waterclock.api.cli.exits import Exit, WrongUsage
 from waterclock.api.cli.graph import draw
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Limit, Version, Watch, WorkflowId
@@ -70,7 +70,7 @@ def update(
     """Change a workflow. What the file does not say stays."""
     declared = [fields for _, fields in read_declarations([file])]
     if len(declared) != 1:
-        raise Wrong(f"{file}: expected one workflow, found {len(declared)}")
+        raise WrongUsage(f"{file}: expected one workflow, found {len(declared)}")
     edit = {name: value for name, value in declared[0].items() if name not in ("job_id", "workflow_id")}
 
     def changed(id: str) -> Workflow:
@@ -251,7 +251,7 @@ def _parameters(pairs: list[str] | None) -> dict[str, Any]:
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
         if not equals:
-            raise Wrong(f"--param {pair}: expected key=value")
+            raise WrongUsage(f"--param {pair}: expected key=value")
         try:
             found[name] = msgspec.json.decode(value)
         except msgspec.DecodeError:
