@@ -10,6 +10,7 @@ import msgspec
 from nats.aio.msg import Msg
 
 from support.waiting import eventually
+from waterclock.core.domain import ids
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable
@@ -64,7 +65,7 @@ class FakeOwner:
             "queued": now,
             **(run or {}),
         }
-        return WorkItem(job_id=names.job_of(fields["run_id"]), **fields)
+        return WorkItem(job_id=ids.job_of(fields["run_id"]), **fields)
 
     async def give(self, *items: WorkItem) -> None:
         await self.publisher.publish_work([message(item) for item in items])

@@ -2,9 +2,9 @@
 
 from simulation.workflows import Rows
 from simulation.world import World
+from waterclock.core.domain.ids import job_of, part_path
 from waterclock.core.domain.partition.dependency_state import missing_dependencies
 from waterclock.proto.events import DependencyCompleted, DependentChanged, RunOpened, RunQueued
-from waterclock.proto.names import job_of, part_path
 
 
 def check_dependencies(world: World) -> list[str]:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from simulation.world import World
+from waterclock.core.domain.ids import job_of, node_run, part_path
 from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.core.domain.workflow.shape import shape_of
 from waterclock.core.domain.workflow.trigger_rules import RULES, Outcome, Upstream, decide_node
@@ -20,7 +21,6 @@ from waterclock.proto.events import (
     RunSkipped,
     RunStarted,
 )
-from waterclock.proto.names import job_of, node_run, part_path
 from waterclock.proto.spec import FanOut, Node, Shell, Task, Workflow
 from waterclock.proto.verdicts import TERMINAL, RunStatus
 

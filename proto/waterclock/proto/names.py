@@ -42,33 +42,6 @@ def partition_of(job_id: str, partitions: int) -> int:
     return crc32(root.encode()) % partitions
 
 
-def job_of(run_id: str) -> str:
-    return run_id.partition("@")[0]
-
-
-def part_path(run_id: str) -> list[str]:
-    """What a run is within the one it is part of: `[node]`, `[index]` or `[node, index]`; nothing for a whole run."""
-    return run_id.partition("@")[2].split("~")[1:]
-
-
-def node_run(wave: str, node: str) -> str:
-    return f"{wave}~{node}"
-
-
-def member_run(run_id: str, index: int, attempt: int = 1) -> str:
-    """A member of a fan-out. One that is expanded again has members of its own."""
-    return f"{run_id}~{index}" if attempt == 1 else f"{run_id}~{index}-{attempt}"
-
-
-def member_index(run_id: str) -> int:
-    return int(run_id.rpartition("~")[2].partition("-")[0])
-
-
-def member_attempt(run_id: str) -> int:
-    """Which attempt of its fan-out a member belongs to."""
-    return int(run_id.rpartition("~")[2].partition("-")[2] or 1)
-
-
 def job_subject(partition: int, job_id: str) -> str:
     return f"wc.jobs.{partition}.{job_id}"
 

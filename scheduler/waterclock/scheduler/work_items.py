@@ -6,10 +6,10 @@ acked, what is published again is marked `recovered`, and an executor asks befor
 
 from collections.abc import Sequence
 
+from waterclock.core.domain import ids
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.workflow.expression import Unusable
-from waterclock.proto import names
 from waterclock.proto.events import RunQueued
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import WorkItem
@@ -22,7 +22,7 @@ def work_item(event: RunQueued, spec: JobSpec) -> WorkItem:
     """What an executor gets for a run that was just queued."""
     return WorkItem(
         run_id=event.run_id,
-        job_id=names.job_of(event.run_id),
+        job_id=ids.job_of(event.run_id),
         version=event.version,
         spec=spec,
         scheduled=event.scheduled,
@@ -34,7 +34,7 @@ def work_item(event: RunQueued, spec: JobSpec) -> WorkItem:
         trigger=event.trigger,
         parent=event.parent,
         epoch=event.epoch,
-        index=names.member_index(event.run_id) if event.trigger == "fan_out" else None,
+        index=ids.member_index(event.run_id) if event.trigger == "fan_out" else None,
     )
 
 
@@ -54,7 +54,7 @@ def recovered_item(run: Run, spec: JobSpec) -> WorkItem:
         trigger=run.trigger,
         parent=run.parent,
         epoch=run.epoch,
-        index=names.member_index(run.run_id) if run.trigger == "fan_out" else None,
+        index=ids.member_index(run.run_id) if run.trigger == "fan_out" else None,
         recovered=True,
     )
 

@@ -18,11 +18,12 @@ from waterclock.api.queries.run_log import RunFeed, follow_events
 from waterclock.api.readmodels import runs as rows
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
+from waterclock.core.domain import ids
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.workflow.rerun import outcomes, to_run_again
 from waterclock.core.domain.workflow.shape import shape_of
 from waterclock.core.runtime.clock import now_us
-from waterclock.proto import commands, methods, names, queries, spec
+from waterclock.proto import commands, methods, queries, spec
 from waterclock.proto.answers import Run, Workflow, WorkflowAccepted, WorkflowRun, WorkflowRunAccepted
 from waterclock.proto.events import NodeCleared, NodeMarked, NodeStands, RerunRequested, RunEvent
 from waterclock.proto.spec import JobRequest
@@ -95,7 +96,7 @@ async def mark(app: Application, request: commands.MarkNode, caller: Caller) -> 
     if request.node not in {node.id for node in definition.nodes}:
         raise NotFound.because(f"{run.job_id} has no node {request.node}")
     marked = NodeMarked(
-        run_id=names.node_run(run.run_id, request.node),
+        run_id=ids.node_run(run.run_id, request.node),
         at=now_us(),
         version=definition.version,
         scheduled=instant_of(run.scheduled_time) if run.scheduled_time else now_us(),
@@ -126,9 +127,9 @@ async def rerun_workflow_runs(
     rest: list[rows.Redrivable] = []
     again: dict[str, set[str]] = {}
     for run in found:
-        path = names.part_path(run.run_id)
+        path = ids.part_path(run.run_id)
         whole = run.run_id.removesuffix("".join(f"~{part}" for part in path))
-        definition = await app.definitions.read(names.job_of(run.run_id))
+        definition = await app.definitions.read(ids.job_of(run.run_id))
         if definition is not None and isinstance(definition.job.spec.task, spec.Workflow):
             again.setdefault(whole, set()).update(path[:1])
         elif path:

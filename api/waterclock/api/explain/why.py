@@ -12,13 +12,14 @@ from waterclock.api.queries import fleet, jobs, workflows
 from waterclock.api.queries.changes import change_of_run
 from waterclock.api.queries.history import job_events, job_records, run_records
 from waterclock.api.registry import handles
+from waterclock.core.domain import ids
 from waterclock.core.domain.explain import explanation, why_moment
 from waterclock.core.domain.explain import why_run as explain_run
 from waterclock.core.domain.explain.explanation import Explanation, Recorded
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
 from waterclock.core.jetstream.definitions import Definition
 from waterclock.core.runtime.clock import now_us
-from waterclock.proto import methods, names
+from waterclock.proto import methods
 from waterclock.proto.answers import Change, DecidedBy, Delay, Page, Step, Why
 from waterclock.proto.events import Instant
 from waterclock.proto.queries import RunRef, WhyQuery
@@ -52,7 +53,7 @@ async def why_run(app: Application, request: WhyQuery, caller: Caller) -> Why:
         workflow_run_id, reason = waiting
         answer = f"{request.run_id} has not begun: {reason}. It is part of {workflow_run_id}."
         return Why(subject=request.run_id, answer=answer, steps=[], reason="under_way")
-    definitions = await job_events(app, names.job_of(request.run_id))
+    definitions = await job_events(app, ids.job_of(request.run_id))
     return _answer(explain_run.of_run(request.run_id, records, definitions, now_us()))
 
 

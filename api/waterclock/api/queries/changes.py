@@ -7,10 +7,10 @@ from typing import Any
 from msgspec import Struct
 
 from waterclock.api.auth.namespaces import namespace_of
+from waterclock.core.domain import ids
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.job.aggregate import evolve
 from waterclock.core.domain.run.states import transition
-from waterclock.proto import names
 from waterclock.proto.answers import Change, Run
 from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import JobEvent, RunEvent, RunReported, ScheduleEnded
@@ -110,7 +110,7 @@ def change_of_run(event: RunEvent) -> Change:
         position="",
         type=str(event.__struct_config__.tag),
         at=datetime_of(event.at),
-        job_id=names.job_of(event.run_id),
+        job_id=ids.job_of(event.run_id),
         run_id=None if ended else event.run_id,
         status="COMPLETED" if ended else status_after(event),
         attempt_number=_field(event, "attempt"),

@@ -45,9 +45,7 @@ async def job_records(
     far the partition was decided, and with what was found."""
     subject = names.runs_subject(app.partition_of(job_id))
     after = await sequence_before(app.connection, names.RUNS, subject, since - _SKEW)
-    return await _records(
-        app, job_id, lambda event: names.job_of(event.run_id) == job_id, after, enough=enough
-    )
+    return await _records(app, job_id, lambda event: ids.job_of(event.run_id) == job_id, after, enough=enough)
 
 
 async def job_events(app: Application, job_id: str) -> list[tuple[int, JobEvent]]:

@@ -21,6 +21,7 @@ from waterclock.api.queries.jobs import find
 from waterclock.api.readmodels import jobs, runs
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import streams
+from waterclock.core.domain import ids
 from waterclock.core.jetstream.messages import sequence_before, stream_state
 from waterclock.core.jetstream.pull import Delivery, Pull
 from waterclock.proto import methods, names
@@ -79,7 +80,7 @@ async def watch(app: Application, request: WatchQuery, caller: Caller) -> AsyncI
 async def _selection(app: Application, request: WatchQuery, caller: Caller) -> Selection:
     """What is watched must exist: a typing error would otherwise wait for ever."""
     once = False
-    if (job_id := request.job or (names.job_of(request.run) if request.run else None)) is not None:
+    if (job_id := request.job or (ids.job_of(request.run) if request.run else None)) is not None:
         definition = await find(app, job_id, caller)
         once = definition.job.spec.schedule.schedule_type in ("IMMEDIATE", "FUTURE")
     return Selection(

@@ -12,7 +12,8 @@ from waterclock.api.readmodels import jobs as job_rows
 from waterclock.api.readmodels import runs as run_rows
 from waterclock.api.registry import handles
 from waterclock.api.views import job_from_row
-from waterclock.proto import methods, names, queries, spec
+from waterclock.core.domain import ids
+from waterclock.proto import methods, queries, spec
 from waterclock.proto.answers import Job, MapProgress, NodeRun, Page, Run, Workflow, WorkflowRun
 from waterclock.proto.verdicts import TERMINAL, RunStatus
 
@@ -74,7 +75,7 @@ async def definition_of_run(app: Application, run: Run) -> RunDefinition:
 
 async def why_waiting(app: Application, run_id: str, caller: Caller) -> tuple[str, str] | None:
     """The workflow run of a node that has not begun, and what the node waits for; None if it is no such node."""
-    path = names.part_path(run_id)
+    path = ids.part_path(run_id)
     if len(path) != 1:
         return None
     run = await runs.find(app, run_id.removesuffix(f"~{path[0]}"), caller)

@@ -1,4 +1,8 @@
-"""Ids that are pure functions of what they name."""
+"""Ids: made as pure functions of what they name, and read again.
+
+A run is `<job>@<scheduled time>` or `<job>@now-<command>`; a node's run `<workflow run>~<node>`, a fan-out member's
+`<run>~<index>`.
+"""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -30,6 +34,37 @@ def scheduled_of(run_id: str) -> int | None:
 def requested_run_id(job_id: str, command_id: str) -> str:
     """A run somebody asked for: the same command, repeated, names the same run."""
     return f"{job_id}@now-{command_id}"
+
+
+def job_of(run_id: str) -> str:
+    return run_id.partition("@")[0]
+
+
+def part_path(run_id: str) -> list[str]:
+    """What a run is within the one it is part of: `[node]`, `[index]` or `[node, index]`; nothing for a whole run."""
+    return run_id.partition("@")[2].split("~")[1:]
+
+
+def node_run(workflow_run: str, node: str) -> str:
+    return f"{workflow_run}~{node}"
+
+
+def node_of(run_id: str) -> str:
+    return run_id.rpartition("~")[2]
+
+
+def member_run(run_id: str, index: int, attempt: int = 1) -> str:
+    """A member of a fan-out. One that is expanded again has members of its own."""
+    return f"{run_id}~{index}" if attempt == 1 else f"{run_id}~{index}-{attempt}"
+
+
+def member_index(run_id: str) -> int:
+    return int(run_id.rpartition("~")[2].partition("-")[0])
+
+
+def member_attempt(run_id: str) -> int:
+    """Which attempt of its fan-out a member belongs to."""
+    return int(run_id.rpartition("~")[2].partition("-")[2] or 1)
 
 
 def timed_id(now: int, entropy: int) -> str:

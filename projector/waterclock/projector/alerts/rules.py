@@ -6,6 +6,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from waterclock.core.domain.ids import job_of
 from waterclock.core.domain.instants import MINUTE, SECOND, rfc3339
 from waterclock.projector.alerts.alert import Alert, AlertState, Rule
 from waterclock.proto.events import (
@@ -45,7 +46,7 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
-from waterclock.proto.names import job_of, route_of
+from waterclock.proto.names import route_of
 
 _MOST_QUEUED = 100_000
 """Queued runs that are watched for their start; the oldest are let go beyond that."""

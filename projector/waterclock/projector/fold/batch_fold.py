@@ -10,6 +10,7 @@ from typing import assert_never
 
 from msgspec import Struct, field
 
+from waterclock.core.domain.ids import job_of
 from waterclock.core.domain.readmodel import job_fold
 from waterclock.core.domain.readmodel.rows import AttemptRow, DefinitionRow, JobRow, RunRow
 from waterclock.core.domain.readmodel.run_fold import new_run_row, update_run_row
@@ -24,7 +25,6 @@ from waterclock.proto.events import (
     RunWaiting,
     ScheduleEnded,
 )
-from waterclock.proto.names import job_of
 from waterclock.proto.verdicts import TERMINAL
 
 _BY_SCHEDULE = ("schedule", "catch_up")

@@ -12,6 +12,7 @@ import asyncpg
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from waterclock.core.domain.ids import job_of
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.readmodel.rows import dead_letter_row
 from waterclock.core.runtime.tasks import Tasks
@@ -21,7 +22,6 @@ from waterclock.projector.read.positions import PositionMove, Positions, StreamE
 from waterclock.projector.write.store import ROW_REFUSED, Row, RowBatch, Store, load_jobs, load_runs
 from waterclock.projector.write.week_partitions import WeekPartitions
 from waterclock.proto.events import Instant, ScheduleEnded
-from waterclock.proto.names import job_of
 from waterclock.proto.verdicts import TERMINAL
 
 _log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from waterclock.core.domain.ids import job_of
 from waterclock.proto.events import Instant
-from waterclock.proto.names import job_of
 
 Fault = Literal["unaccounted", "decided_twice", "invented", "orphaned", "unfinished"]
 """`unaccounted`: a due time no event speaks of. `decided_twice`: a second decision about the same run. `invented`: a

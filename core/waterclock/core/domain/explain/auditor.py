@@ -11,6 +11,7 @@ from msgspec import Struct
 from waterclock.core.domain import ids
 from waterclock.core.domain.explain.audit_report import AuditReport, Fault, Finding, finding
 from waterclock.core.domain.explain.definition_spans import Span, spans
+from waterclock.core.domain.ids import job_of
 from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.events import (
@@ -27,7 +28,6 @@ from waterclock.proto.events import (
     RunWaiting,
     ScheduleEnded,
 )
-from waterclock.proto.names import job_of
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.verdicts import TERMINAL, RunStatus
 

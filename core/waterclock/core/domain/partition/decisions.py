@@ -6,9 +6,9 @@
 from msgspec import Struct, field
 
 from waterclock.core.domain.bounded_map import Remembered
+from waterclock.core.domain.ids import node_of
 from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.domain.partition.evolve import evolve
-from waterclock.core.domain.partition.parts import node_of
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.proto.events import (
     NodeMarked,

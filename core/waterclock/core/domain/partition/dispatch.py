@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from waterclock.core.domain.ids import job_of, node_run
 from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.definitions import Definition, Definitions
 from waterclock.core.domain.partition.part_specs import member_count, spec_of_run
@@ -16,7 +17,6 @@ from waterclock.proto.events import (
     RunQueued,
     Trigger,
 )
-from waterclock.proto.names import job_of, node_run
 from waterclock.proto.spec import Handler, JobSpec, Workflow
 
 

@@ -7,6 +7,7 @@ somebody else stands before a decision about the same run that had not read it.
 from collections import deque
 from collections.abc import Iterator, Sequence
 
+from waterclock.core.domain.ids import job_of
 from waterclock.proto.events import (
     DependenciesChanged,
     DependenciesUsed,
@@ -14,7 +15,6 @@ from waterclock.proto.events import (
     RunClosed,
     RunEvent,
 )
-from waterclock.proto.names import job_of
 
 _OF_DEPENDENCIES = (DependenciesChanged, DependenciesUsed, DependencyCompleted)
 

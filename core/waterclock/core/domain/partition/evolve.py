@@ -6,6 +6,7 @@ is not there, it begins one, or it concerns a schedule, a backfill or dependenci
 
 from typing import assert_never
 
+from waterclock.core.domain.ids import job_of, member_attempt, node_of
 from waterclock.core.domain.partition import dependency_state, parts
 from waterclock.core.domain.partition.parts import FanOutState, WorkflowRunState
 from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
@@ -47,7 +48,6 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
-from waterclock.proto.names import job_of, member_attempt
 from waterclock.proto.verdicts import TERMINAL, RunStatus
 
 
@@ -228,7 +228,7 @@ def _is_void(state: PartitionState, event: RunQueued | RunWaiting | RunOpened) -
     """A part that begins after its end was settled in another way, or after the end of the whole."""
     if event.trigger == "workflow":
         workflow_run = state.workflow_runs.get(event.parent or "")
-        return workflow_run is None or parts.node_of(event.run_id) in workflow_run.nodes
+        return workflow_run is None or node_of(event.run_id) in workflow_run.nodes
     return event.trigger == "fan_out" and event.parent not in state.fan_outs
 
 

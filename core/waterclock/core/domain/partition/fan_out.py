@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from waterclock.core.domain.ids import member_run
 from waterclock.core.domain.partition.decisions import Decisions, LinesNeeded
 from waterclock.core.domain.partition.definitions import Definition
 from waterclock.core.domain.partition.dispatch import Dispatch
@@ -12,7 +13,6 @@ from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.workflow.expression import Unusable
 from waterclock.core.domain.workflow.fan_out import Lines, tolerated
 from waterclock.proto.events import Instant, RunCancelled, RunClosed, RunEvent, RunProgressed
-from waterclock.proto.names import member_run
 from waterclock.proto.spec import FanOut
 
 BATCH = 500

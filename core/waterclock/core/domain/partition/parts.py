@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from waterclock.core.domain.ids import member_index, node_of
 from waterclock.core.domain.workflow.trigger_rules import Outcome
 from waterclock.proto.events import RerunRequested
-from waterclock.proto.names import member_index
 from waterclock.proto.verdicts import RunStatus
 
 OUTPUT_LIMIT = 64 * 1024
@@ -46,10 +46,6 @@ class FanOutState(Struct, kw_only=True, omit_defaults=True):
     results: dict[int, Any] | None = field(default_factory=dict)
     """The outputs of members by their index; None once they have grown beyond the limit."""
     results_size: int = 0
-
-
-def node_of(run_id: str) -> str:
-    return run_id.rpartition("~")[2]
 
 
 def node_ended(workflow_run: WorkflowRunState, run_id: str, status: RunStatus, output: Any) -> None:

@@ -6,6 +6,7 @@ twice.
 
 from collections.abc import Callable
 
+from waterclock.core.domain.ids import node_run
 from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.definitions import Definition, Definitions
 from waterclock.core.domain.partition.dispatch import Dispatch
@@ -23,7 +24,6 @@ from waterclock.proto.events import (
     RunOpened,
     RunSkipped,
 )
-from waterclock.proto.names import node_run
 from waterclock.proto.spec import Node
 
 BATCH = 500

@@ -7,7 +7,7 @@ the row is in `run_steps`.
 
 from typing import assert_never
 
-from waterclock.core.domain.ids import scheduled_of
+from waterclock.core.domain.ids import job_of, part_path, scheduled_of
 from waterclock.core.domain.readmodel.rows import AttemptRow, RunRow
 from waterclock.core.domain.readmodel.run_steps import write_step
 from waterclock.core.domain.run.states import is_stale, transition
@@ -47,7 +47,6 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
-from waterclock.proto.names import job_of, part_path
 from waterclock.proto.verdicts import RunStatus
 
 
