@@ -7,7 +7,7 @@ since the epoch. A tag, once released, keeps its meaning for ever; new fields ha
 
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from waterclock.proto.spec import JobSpec
 
@@ -448,12 +448,12 @@ class DependenciesUsed(
     """The time whose runs are used up, where times are kept apart."""
 
 
-class LettersDelivered(
+class NoticesDelivered(
     RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="letters_delivered"
 ):
-    """What this partition had to say to others is in their logs. `run_id` is `<a sender's job id>@post`."""
+    """Notices of this partition to others are in their logs. `run_id` is `<a sender's job id>@post`."""
 
-    letters: tuple[str, ...]
+    notices: tuple[str, ...] = field(name="letters")
 
 
 class OutcomeRejected(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="rejected"):
@@ -506,7 +506,7 @@ RunEvent = (
     | DependentChanged
     | DependencyCompleted
     | DependenciesUsed
-    | LettersDelivered
+    | NoticesDelivered
     | OutcomeRejected
     | ScheduleEnded
 )

@@ -8,7 +8,7 @@ them. Field names are the public contract's. Instants are timezone-aware datetim
 
 import shlex
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
@@ -387,7 +387,7 @@ class JobRequest(WorkRequest, kw_only=True, forbid_unknown_fields=True, omit_def
     overlap: Annotated[
         Overlap | Unsaid,
         about(
-            "allow, skip, queue_one, queue_all, cancel_previous or terminate_previous.",
+            f"{', '.join(get_args(Overlap)[:-1])} or {get_args(Overlap)[-1]}.",
             Flag("--overlap", "P"),
         ),
     ] = UNSET

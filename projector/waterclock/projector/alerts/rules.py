@@ -18,9 +18,9 @@ from waterclock.proto.events import (
     DependencyCompleted,
     DependentChanged,
     Instant,
-    LettersDelivered,
     NodeCleared,
     NodeMarked,
+    NoticesDelivered,
     OutcomeRejected,
     RerunRequested,
     RunCancelled,
@@ -126,7 +126,7 @@ class AlertRules:
                 return []
             case DependenciesChanged() | DependentChanged() | DependencyCompleted() | DependenciesUsed():
                 return []
-            case LettersDelivered():
+            case NoticesDelivered():
                 return []
             case _:
                 assert_never(event)

@@ -21,9 +21,9 @@ from waterclock.proto.events import (
     JobPaused,
     JobResumed,
     JobUpdated,
-    LettersDelivered,
     NodeCleared,
     NodeMarked,
+    NoticesDelivered,
     Outcome,
     OutcomeRejected,
     RerunRequested,
@@ -211,7 +211,7 @@ def of_run(event: RunEvent) -> str:
             return f"{event.dependency}, which it waits for, has completed"
         case DependenciesUsed():
             return "all that it waited for has completed"
-        case LettersDelivered():
+        case NoticesDelivered():
             return "those who wait for it were told"
         case ScheduleEnded():
             return f"the schedule ended: {event.reason}"

@@ -20,9 +20,9 @@ from waterclock.proto.events import (
     DependencyCompleted,
     DependentChanged,
     Instant,
-    LettersDelivered,
     NodeCleared,
     NodeMarked,
+    NoticesDelivered,
     OutcomeRejected,
     RerunRequested,
     RunCancelled,
@@ -174,8 +174,8 @@ def _without_run(state: PartitionState, event: RunEvent) -> None:
             dependency_state.dependencies_used(state.dependencies, event)
         case DependentChanged():
             dependency_state.dependent_changed(state.notices, event)
-        case LettersDelivered():
-            dependency_state.notices_delivered(state.notices, event.letters)
+        case NoticesDelivered():
+            dependency_state.notices_delivered(state.notices, event.notices)
         case (
             RunStarted()
             | RunSucceeded()
@@ -300,7 +300,7 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             | DependentChanged()
             | DependencyCompleted()
             | DependenciesUsed()
-            | LettersDelivered()
+            | NoticesDelivered()
             | OutcomeRejected()
             | ScheduleEnded()
         ):

@@ -30,7 +30,7 @@ from waterclock.proto.events import (
     Instant,
     JobCancelled,
     JobEvent,
-    LettersDelivered,
+    NoticesDelivered,
     RunCancelled,
     RunEvent,
     RunQueued,
@@ -252,7 +252,7 @@ class Owner:
         """These are in the logs they were for."""
         keys = tuple(notice.key for notice in notices)
         self._notices_sent.difference_update(keys)
-        self._decisions.emit(LettersDelivered(run_id=f"{notices[0].sender}@post", at=now, letters=keys))
+        self._decisions.emit(NoticesDelivered(run_id=f"{notices[0].sender}@post", at=now, notices=keys))
 
     def _move_cursor(self, **changes: int) -> None:
         self.state.cursor = replace(self.state.cursor, **changes)

@@ -19,9 +19,9 @@ from waterclock.proto.events import (
     DependenciesUsed,
     DependencyCompleted,
     DependentChanged,
-    LettersDelivered,
     NodeCleared,
     NodeMarked,
+    NoticesDelivered,
     OutcomeRejected,
     RerunRequested,
     RunCancelled,
@@ -107,7 +107,7 @@ def new_run_row(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow,
             return None
         case DependenciesChanged() | DependentChanged() | DependencyCompleted() | DependenciesUsed():
             return None
-        case LettersDelivered():
+        case NoticesDelivered():
             return None
         case _:
             assert_never(event)
@@ -173,7 +173,7 @@ def _is_repeated(row: RunRow, event: RunEvent) -> bool:
             return False
         case DependenciesChanged() | DependentChanged() | DependencyCompleted() | DependenciesUsed():
             return False
-        case LettersDelivered():
+        case NoticesDelivered():
             return False
         case _:
             assert_never(event)

@@ -15,9 +15,9 @@ from waterclock.proto.events import (
     DependenciesUsed,
     DependencyCompleted,
     DependentChanged,
-    LettersDelivered,
     NodeCleared,
     NodeMarked,
+    NoticesDelivered,
     Outcome,
     OutcomeRejected,
     RerunRequested,
@@ -130,7 +130,7 @@ def write_step(row: RunRow, event: RunEvent) -> AttemptRow | None:
             pass
         case DependenciesChanged() | DependentChanged() | DependencyCompleted() | DependenciesUsed():
             pass
-        case LettersDelivered():
+        case NoticesDelivered():
             pass
         case _:
             assert_never(event)

@@ -11,9 +11,9 @@ from waterclock.proto.events import (
     DependenciesUsed,
     DependencyCompleted,
     DependentChanged,
-    LettersDelivered,
     NodeCleared,
     NodeMarked,
+    NoticesDelivered,
     OutcomeRejected,
     RerunRequested,
     RunCancelled,
@@ -125,7 +125,7 @@ EVIDENCE = (
     DependentChanged,
     DependencyCompleted,
     DependenciesUsed,
-    LettersDelivered,
+    NoticesDelivered,
 )
 """Events that never change a run."""
 
