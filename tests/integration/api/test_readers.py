@@ -55,11 +55,7 @@ async def test_an_api_that_cannot_read_tokens_any_more_ends(nats_url: str, tmp_p
 
 
 async def test_a_log_follow_whose_events_cannot_be_read_ends_with_an_error(alone: Served) -> None:
-    database = await connect(alone.settings.database_url or "", name="test", schema=SCHEMA)
-    try:
-        await migrate(database, SCHEMA)
-    finally:
-        await database.close()
+    await _make_tables(alone)
     created = await alone.client.jobs.create(name="x", command="true", cron="@yearly")
     run = await alone.client.jobs.run_now(created.job_id)
     inbox = alone.nats.nc.new_inbox()
@@ -75,3 +71,24 @@ async def test_a_log_follow_whose_events_cannot_be_read_ends_with_an_error(alone
                 break
     assert (error.headers or {})["Nats-Service-Error-Code"] == "500"
     assert (await replies.next_msg(timeout=5)).data == b""
+
+
+async def test_a_workflow_run_is_accepted_although_its_events_cannot_be_read(alone: Served) -> None:
+    await _make_tables(alone)
+    body = {"name": "w", "nodes": [{"id": "a", "command": "true"}]}
+    workflow_id = (await alone.http.post("/v1/workflows", json=body)).json()["workflow_id"]
+    subject = names.runs_subject(alone.app.partition_of(workflow_id))
+    asked = asyncio.create_task(alone.http.post(f"/v1/workflows/{workflow_id}/runNow"))
+    while not asked.done():
+        await alone.app.publisher.publish(subject, b"no frame")
+        await asyncio.wait([asked], timeout=0.05)
+    answer = asked.result()
+    assert (answer.status_code, answer.json()["epoch"]) == (202, None), answer.text
+
+
+async def _make_tables(served: Served) -> None:
+    database = await connect(served.settings.database_url or "", name="test", schema=SCHEMA)
+    try:
+        await migrate(database, SCHEMA)
+    finally:
+        await database.close()

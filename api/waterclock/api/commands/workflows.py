@@ -2,8 +2,8 @@
 holds here, in a workflow's words. The partition's owner acts on what is asked of a run."""
 
 import asyncio
+import logging
 import secrets
-from contextlib import suppress
 
 from msgspec import UNSET
 
@@ -30,6 +30,7 @@ from waterclock.proto.spec import JobRequest
 from waterclock.proto.verdicts import TERMINAL
 
 _EPOCH_PATIENCE = 2.0
+log = logging.getLogger(__name__)
 
 
 @handles(methods.WORKFLOWS_CREATE)
@@ -146,7 +147,7 @@ async def rerun_workflow_runs(
 async def _epoch(app: Application, run_id: str, after: int, caller: Caller) -> int | None:
     """Which epoch of its workflow a run became: from the owner's event, or from the read models if it is a repeat."""
     feed = RunFeed()
-    with suppress(TimeoutError, ReadModelsAway):
+    try:
         async with asyncio.timeout(_EPOCH_PATIENCE), follow_events(app, run_id, after, feed):
             known = await rows.one(app.pool, caller.namespace, run_id)
             while known is None or known.epoch is None:
@@ -154,7 +155,12 @@ async def _epoch(app: Application, run_id: str, after: int, caller: Caller) -> i
                 if epoch is not None:
                     return int(epoch)
             return known.epoch
-    return None
+    except (TimeoutError, ReadModelsAway):
+        return None
+    except Exception:
+        # The run is accepted: to answer with an error because its epoch is not known would be wrong.
+        log.exception("cannot follow the events of a run", extra={"run_id": run_id})
+        return None
 
 
 async def _rerun_requested(
