@@ -1,4 +1,8 @@
-"""What the reader hands out, and what it leaves on the server."""
+"""What the batch reader hands out, what it leaves on the server, and what becomes of one whose reading fails."""
+
+import asyncio
+
+import pytest
 
 from projector_rig.builders import T0, created, queued
 from projector_rig.log import PARTITIONS, Log
@@ -83,3 +87,21 @@ async def test_what_a_partition_has_folded_is_not_handed_out_again(log: Log) -> 
             assert await reader.wait(5.0)
             taken += [message.sequence for message in reader.take(100).runs]
         assert taken == [second, third]
+
+
+async def test_a_stream_that_can_no_longer_be_read_ends_whoever_reads(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that waits for something else and would not ask the reader for a long time."""
+
+    class Broken(Exception):
+        pass
+
+    async def fail(*_: object, **__: object) -> None:
+        raise Broken
+
+    partition = partition_of("job", PARTITIONS)
+    monkeypatch.setattr("waterclock.projector.read.batch_reader.Pull.next", fail)
+    with pytest.raises(Broken):
+        async with asyncio.timeout(10), BatchReader.open(log.connection, from_the_beginning(partition)):
+            await asyncio.Event().wait()
