@@ -6,8 +6,8 @@ import time
 
 import msgspec
 
-from bench.household import household
 from bench.machine import machine
+from bench.system import running_system
 from waterclock.proto.answers import Run
 from waterclock.proto.spec import FanOutRequest
 
@@ -15,7 +15,7 @@ _LOOK = 1.0
 
 
 async def measure(members: int, concurrency: int) -> dict[str, object]:
-    async with household() as home:
+    async with running_system() as home:
         rest = {part: home.memory_mb(part) for part in ("scheduler", "nats")}
         began = time.monotonic()
         job = await home.clock.jobs.create(

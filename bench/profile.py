@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from bench import jobs
-from bench.household import ROOT, Household, household
+from bench.system import ROOT, System, running_system
 
 _COMPONENTS = ("scheduler", "executor", "projector", "api")
 _FLAMES = ROOT / "docs" / "benchmarks" / "flames"
@@ -25,31 +25,31 @@ _EVERYWHERE = 0.97
 
 
 async def profile(count: int, *, flames: bool) -> None:
-    async with household() as house:
-        await jobs.submit(house.clock, [jobs.immediate()] * 1_000)
-        await house.history.until_succeeded(1_000, within=60)
+    async with running_system() as system:
+        await jobs.submit(system.clock, [jobs.immediate()] * 1_000)
+        await system.history.until_succeeded(1_000, within=60)
         with tempfile.TemporaryDirectory() as directory:
             drawn = ("flamegraph", _FLAMES, ".svg") if flames else ("raw", Path(directory), ".txt")
-            files = await _sampled(house, count, *drawn)
+            files = await _sampled(system, count, *drawn)
             if not flames:
                 for component, file in files.items():
                     _print(component, file)
 
 
-async def _sampled(house: Household, count: int, form: str, directory: Path, ending: str) -> dict[str, Path]:
+async def _sampled(system: System, count: int, form: str, directory: Path, ending: str) -> dict[str, Path]:
     """A file for each component, of the time it took to do so many jobs."""
     files = {each: directory / f"{each}{ending}" for each in _COMPONENTS}
-    sampling = [await _sample(house, each, form, file) for each, file in files.items()]
-    await jobs.submit(house.clock, [jobs.immediate()] * count)
-    await house.history.until_succeeded(1_000 + count, within=300)
+    sampling = [await _sample(system, each, form, file) for each, file in files.items()]
+    await jobs.submit(system.clock, [jobs.immediate()] * count)
+    await system.history.until_succeeded(1_000 + count, within=300)
     for process in sampling:
         process.send_signal(signal.SIGINT)
         await process.wait()
     return files
 
 
-async def _sample(house: Household, component: str, form: str, file: Path) -> asyncio.subprocess.Process:
-    pid = house.processes[component][0]
+async def _sample(system: System, component: str, form: str, file: Path) -> asyncio.subprocess.Process:
+    pid = system.processes[component][0]
     return await asyncio.create_subprocess_exec(
         *(str(Path(sys.executable).parent / "py-spy"), "record", "--pid", str(pid), "--output", str(file)),
         *("--format", form, "--rate", str(_RATE), "--duration", "600", "--nonblocking"),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from bench.household import ROOT
 from bench.result import Result
+from bench.system import ROOT
 
 FILE = ROOT / "docs" / "benchmarks" / "results.jsonl"
 

@@ -22,10 +22,10 @@ import httpx
 import msgspec
 
 from bench import accounting
-from bench.household import start, stop
 from bench.jobs import PAYLOAD
 from bench.machine import machine
 from bench.soak_report import Sample, Soak, write_soak
+from bench.system import start, stop
 
 _TICK = 0.1
 _SAMPLE_EVERY = 5.0

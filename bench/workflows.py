@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from bench.household import Household, household
 from bench.machine import machine
+from bench.system import System, running_system
 
 _LOOK = 0.25
 
@@ -33,7 +33,7 @@ def wide(width: int) -> list[dict[str, Any]]:
     ]
 
 
-async def measure(home: Household, name: str, nodes: list[dict[str, Any]], parts: int) -> dict[str, object]:
+async def measure(home: System, name: str, nodes: list[dict[str, Any]], parts: int) -> dict[str, object]:
     workflow = await home.clock.workflows.create(name=name, nodes=nodes)
     accepted = await home.clock.workflows.run_now(workflow.workflow_id)
     deadline = time.monotonic() + 300
@@ -55,7 +55,7 @@ async def measure(home: Household, name: str, nodes: list[dict[str, Any]], parts
 
 
 async def main(scale: int) -> None:
-    async with household() as home:
+    async with running_system() as home:
         layers, width = 10, max(10, 100 // scale)
         print(_line(await measure(home, "layered", layered(layers, width), layers * width)), flush=True)
         members = 10_000 // scale

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from functools import partial
 
-from bench.peers.measuring import measure
+from bench.peers.measurement import measure
 from bench.peers.peer import PEERS, Peer
 from bench.plan import Plan, Scenario
 from bench.result import Result

@@ -6,8 +6,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from bench.household import ROOT
 from bench.peers.peer import Peer
+from bench.system import ROOT
 
 CACHE = ROOT / ".cache" / "bench"
 _WITHIN = 300.0

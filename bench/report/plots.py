@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from bench.report.contest import entrants
+from bench.report.comparison import entrants
 from bench.result import Result
 from bench.results import Results
 

@@ -1,6 +1,6 @@
 """The report's sections, each from the results it needs; a section without results is left out."""
 
-from bench.report.contest import ahead, entrants, missing
+from bench.report.comparison import ahead, entrants, missing
 from bench.report.tables import NOTHING, milliseconds, number, table
 from bench.report.targets import TARGETS
 from bench.result import Result

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bench.household import start, stop
 from bench.plan import Plan
 from bench.result import Result
+from bench.system import start, stop
 
 _WITHIN = 30.0
 

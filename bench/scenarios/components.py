@@ -6,9 +6,9 @@ import sys
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from bench.household import ROOT
 from bench.plan import Plan
 from bench.result import Result
+from bench.system import ROOT
 
 _WITHIN = 180.0
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from bench import accounting, jobs, servers
-from bench.household import household
 from bench.plan import Plan
 from bench.quantiles import quantile
 from bench.result import Result
+from bench.system import running_system
 
 _SETTINGS = {"always": "always", "default_2_min": None}
 
@@ -21,19 +21,19 @@ async def durability(plan: Plan) -> AsyncGenerator[Result, None]:
             tempfile.TemporaryDirectory(prefix="waterclock-bench-") as directory,
             servers.nats(Path(directory) / "nats", sync=sync) as nats,
         ):
-            async with household("--nats-url", nats.url) as house:
-                await jobs.submit(house.clock, [jobs.immediate()] * 500)
-                await house.history.until_succeeded(500, within=30)
+            async with running_system("--nats-url", nats.url) as system:
+                await jobs.submit(system.clock, [jobs.immediate()] * 500)
+                await system.history.until_succeeded(500, within=30)
                 answers = []
                 for _ in range(plan.choose(500, quick=100)):
                     began = time.perf_counter()
-                    await house.clock.jobs.create(**jobs.at(time.time() + 365 * 86_400))
+                    await system.clock.jobs.create(**jobs.at(time.time() + 365 * 86_400))
                     answers.append(time.perf_counter() - began)
-                pids = {**house.processes, "nats": [nats.pid]}
+                pids = {**system.processes, "nats": [nats.pid]}
                 opening = accounting.take(pids)
                 began = time.perf_counter()
-                await jobs.submit(house.clock, [jobs.immediate()] * count)
-                done = await house.history.until_succeeded(500 + count, within=120) - 500
+                await jobs.submit(system.clock, [jobs.immediate()] * count)
+                done = await system.history.until_succeeded(500 + count, within=120) - 500
                 seconds = time.perf_counter() - began
                 yield Result(
                     name=f"durability/{name}",

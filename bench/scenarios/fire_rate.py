@@ -10,11 +10,11 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 from bench import accounting, jobs
-from bench.household import Household, household
 from bench.plan import Plan
 from bench.quantiles import curve, lag_figures
 from bench.result import Result
 from bench.scenarios.start_lag import warm_up
+from bench.system import System, running_system
 
 _OFFERED = 0.95
 """Share of the burst's rate that is offered for long."""
@@ -24,41 +24,41 @@ _AFTER = 1.0
 
 async def fire_rate(plan: Plan) -> AsyncGenerator[Result, None]:
     seconds = plan.choose(60, quick=10) if not plan.smoke else 2
-    async with household() as house:
-        await warm_up(house)
-        burst, stored = await _burst(house, plan.count(30_000, quick=10_000))
+    async with running_system() as system:
+        await warm_up(system)
+        burst, stored = await _burst(system, plan.count(30_000, quick=10_000))
         yield Result(name="fire_rate/burst", figures={"rate": round(burst), "stored_rate": round(stored)})
         rate = plan.rate or max(100, round(burst * _OFFERED, -2))
-        yield await _sustained(house, int(rate), seconds, stored)
+        yield await _sustained(system, int(rate), seconds, stored)
 
 
-async def _burst(house: Household, count: int) -> tuple[float, float]:
+async def _burst(system: System, count: int) -> tuple[float, float]:
     """Runs a second of a crowd due at one instant, and jobs stored a second before that."""
-    before = await house.history.succeeded()
+    before = await system.history.succeeded()
     due = time.time() + count / 2500 + 2.0
-    storing = await jobs.submit(house.clock, jobs.spread(count, due, 0.0))
+    storing = await jobs.submit(system.clock, jobs.spread(count, due, 0.0))
     await asyncio.sleep(max(0.0, due - time.time()))
-    await house.history.until_succeeded(before + count, within=120, poll=0.05)
+    await system.history.until_succeeded(before + count, within=120, poll=0.05)
     return count / (time.time() - due), count / storing
 
 
-async def _sustained(house: Household, rate: int, seconds: int, stored: float) -> Result:
+async def _sustained(system: System, rate: int, seconds: int, stored: float) -> Result:
     count = rate * seconds
-    before = await house.history.succeeded()
-    defined = await house.history.definitions()
+    before = await system.history.succeeded()
+    defined = await system.history.definitions()
     first = time.time() + 2.5 * count / stored + 5.0
-    await jobs.submit(house.clock, jobs.spread(count, first, seconds))
-    await house.history.until_defined(defined + count, within=first - time.time(), poll=1.0)
+    await jobs.submit(system.clock, jobs.spread(count, first, seconds))
+    await system.history.until_defined(defined + count, within=first - time.time(), poll=1.0)
     spare = first - time.time()
     await asyncio.sleep(max(0.0, spare - 0.2))
-    opening = house.account()
+    opening = system.account()
     await asyncio.sleep(max(0.0, first + seconds - time.time()))
-    closing = house.account()
+    closing = system.account()
     await asyncio.sleep(_AFTER)
-    done = await house.history.succeeded() - before
+    done = await system.history.succeeded() - before
     took = seconds if done >= count else time.time() - first
-    all_done = await house.history.until_succeeded(before + count, within=seconds + 60, poll=0.5) - before
-    lags = await house.history.lags(datetime.fromtimestamp(first - 0.001, UTC))
+    all_done = await system.history.until_succeeded(before + count, within=seconds + 60, poll=0.5) - before
+    lags = await system.history.lags(datetime.fromtimestamp(first - 0.001, UTC))
     return Result(
         name="fire_rate",
         figures={
@@ -69,8 +69,8 @@ async def _sustained(house: Household, rate: int, seconds: int, stored: float) -
             "missing": count - all_done,
             "stored_with_s_to_spare": round(spare, 1),
             **lag_figures(lags),
-            "nats_mb": house.memory_mb("nats"),
-            "scheduler_mb": house.memory_mb("scheduler"),
+            "nats_mb": system.memory_mb("nats"),
+            "scheduler_mb": system.memory_mb("scheduler"),
         },
         cpu=accounting.per_thousand(opening, closing, max(done, 1)),
         curve=curve(lags),

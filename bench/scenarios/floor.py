@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from bench import accounting, servers
-from bench.household import ROOT
 from bench.plan import Plan
 from bench.result import Result
+from bench.system import ROOT
 
 _ROLES = ("read", "execute", "decide")
 _WITHIN = 120.0
@@ -35,7 +35,7 @@ async def _measure(name: str, nats: servers.Server, count: int) -> Result:
     try:
         for role in ("prepare", *_ROLES):
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "bench.bare", role, nats.url, str(count)),
+                *(sys.executable, "-m", "bench.bare_jetstream", role, nats.url, str(count)),
                 cwd=ROOT,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,

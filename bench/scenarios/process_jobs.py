@@ -7,24 +7,24 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 from bench import accounting, jobs
-from bench.household import household
 from bench.plan import Plan
 from bench.result import Result
+from bench.system import running_system
 
 
 async def process_jobs(plan: Plan) -> AsyncGenerator[Result, None]:
     count = plan.count(4_000, quick=1_000)
-    async with household() as house:
+    async with running_system() as system:
         command = {"name": "true", "command": ["/bin/true"], "schedule": "now"}
-        await jobs.submit(house.clock, [command] * 50)
-        await house.history.until_succeeded(50, within=30)
+        await jobs.submit(system.clock, [command] * 50)
+        await system.history.until_succeeded(50, within=30)
         bare = [await asyncio.to_thread(_bare, count // 2)]
         since = datetime.now(UTC)
-        opening = house.account()
-        await jobs.submit(house.clock, [command] * count)
-        done = await house.history.until_succeeded(50 + count, within=120) - 50
-        cpu = accounting.per_thousand(opening, house.account(), count)
-        first, last = await house.history.span(since)
+        opening = system.account()
+        await jobs.submit(system.clock, [command] * count)
+        done = await system.history.until_succeeded(50 + count, within=120) - 50
+        cpu = accounting.per_thousand(opening, system.account(), count)
+        first, last = await system.history.span(since)
         bare.append(await asyncio.to_thread(_bare, count // 2))
     rate = done / (last - first)
     yield Result(

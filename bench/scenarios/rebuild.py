@@ -6,23 +6,23 @@ import sys
 from collections.abc import AsyncGenerator
 
 from bench import jobs
-from bench.household import ROOT, household
 from bench.plan import Plan
 from bench.result import Result
+from bench.system import ROOT, running_system
 
 _WITHIN = 300.0
 
 
 async def rebuild(plan: Plan) -> AsyncGenerator[Result, None]:
     count = plan.count(100_000, quick=20_000)
-    async with household() as house:
-        await jobs.submit(house.clock, [jobs.immediate()] * count)
-        await house.history.until_succeeded(count, within=180)
+    async with running_system() as system:
+        await jobs.submit(system.clock, [jobs.immediate()] * count)
+        await system.history.until_succeeded(count, within=180)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "bench.rebuilding",
-            str(house.data),
+            "bench.rebuild_process",
+            str(system.data),
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
         )
@@ -30,7 +30,7 @@ async def rebuild(plan: Plan) -> AsyncGenerator[Result, None]:
         if process.returncode:
             raise RuntimeError(f"the rebuild ended with {process.returncode}")
         found = json.loads(said)
-        kept = await house.history.succeeded()
+        kept = await system.history.succeeded()
     yield Result(
         name="rebuild",
         figures={

@@ -11,11 +11,11 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 from bench import jobs
-from bench.household import Household, household
 from bench.plan import Plan
 from bench.quantiles import curve, lag_figures
 from bench.result import Result
 from bench.scenarios.start_lag import warm_up
+from bench.system import System, running_system
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.runtime.data_directory import ADMIN, as_role, inbox_of
@@ -37,27 +37,27 @@ async def stored(plan: Plan) -> AsyncGenerator[Result, None]:
         quick=(10_000, 50_000),
         full=(10_000, 100_000, 1_000_000, 10_000_000),
     )
-    async with household("--schedulers", "2") as house:
-        await warm_up(house)
+    async with running_system("--schedulers", "2") as system:
+        await warm_up(system)
         count = 0
         for size in sizes if not plan.smoke else (500, 1_000):
-            storing = await _store(house, count, size)
+            storing = await _store(system, count, size)
             rate = round((size - count) / storing)
             count = size
-            yield await _measure(house, size, rate)
+            yield await _measure(system, size, rate)
 
 
-async def _store(house: Household, begun: int, size: int) -> float:
+async def _store(system: System, begun: int, size: int) -> float:
     """Returns when all are in the index and in Postgres. Seconds until then."""
     began = time.perf_counter()
     within = _PATIENCE + (size - begun) / _SLOWEST
-    defined = await house.history.definitions()
+    defined = await system.history.definitions()
     now = time.time()
     for start in range(begun, size, _CHUNK):
         chunk = [jobs.yearly(number, now) for number in range(start, min(start + _CHUNK, size))]
-        await jobs.submit(house.clock, chunk)
-    await house.history.until_defined(defined + size - begun, within=within, poll=0.5)
-    url = as_role(house.connection["nats"], house.data, ADMIN)
+        await jobs.submit(system.clock, chunk)
+    await system.history.until_defined(defined + size - begun, within=within, poll=0.5)
+    url = as_role(system.connection["nats"], system.data, ADMIN)
     async with Connection.open(url, name="bench", inbox_prefix=inbox_of(ADMIN)) as connection:
         while (found := (await stream_state(connection, names.kv_stream(names.TIMING))).messages) < size:
             if time.perf_counter() - began > within:
@@ -66,11 +66,11 @@ async def _store(house: Household, begun: int, size: int) -> float:
     return time.perf_counter() - began
 
 
-async def _measure(house: Household, size: int, stored_rate: int) -> Result:
+async def _measure(system: System, size: int, stored_rate: int) -> Result:
     first = time.time() + 3.0
-    lags = await _fire(house, first, _RATE * _SECONDS, _SECONDS)
-    nats_mb, scheduler_mb = house.memory_mb("nats"), house.memory_mb("scheduler")
-    takeover = await _takeover(house)
+    lags = await _fire(system, first, _RATE * _SECONDS, _SECONDS)
+    nats_mb, scheduler_mb = system.memory_mb("nats"), system.memory_mb("scheduler")
+    takeover = await _takeover(system)
     return Result(
         name=f"stored/{size}",
         figures={
@@ -85,21 +85,21 @@ async def _measure(house: Household, size: int, stored_rate: int) -> Result:
     )
 
 
-async def _fire(house: Household, first: float, count: int, seconds: float) -> list[float]:
-    before = await house.history.succeeded()
-    await jobs.submit(house.clock, jobs.spread(count, first, seconds))
+async def _fire(system: System, first: float, count: int, seconds: float) -> list[float]:
+    before = await system.history.succeeded()
+    await jobs.submit(system.clock, jobs.spread(count, first, seconds))
     await asyncio.sleep(max(0.0, first + seconds - time.time()))
-    done = await house.history.until_succeeded(before + count, within=60) - before
+    done = await system.history.until_succeeded(before + count, within=60) - before
     if done < count:
         raise RuntimeError(f"{count - done} runs did not end")
     span = (first - 0.001, first + seconds + 0.001)
-    return await house.history.lags(*(datetime.fromtimestamp(each, UTC) for each in span))
+    return await system.history.lags(*(datetime.fromtimestamp(each, UTC) for each in span))
 
 
-async def _takeover(house: Household) -> float:
+async def _takeover(system: System) -> float:
     """Runs are due all the while; the latest start tells how long a partition was without its owner."""
     first = time.time() + 2.0
-    firing = asyncio.create_task(_fire(house, first, _KILL_RATE * _KILL_SECONDS, _KILL_SECONDS))
+    firing = asyncio.create_task(_fire(system, first, _KILL_RATE * _KILL_SECONDS, _KILL_SECONDS))
     await asyncio.sleep(first + 1.0 - time.time())
-    os.kill(house.processes["scheduler"][0], signal.SIGKILL)
+    os.kill(system.processes["scheduler"][0], signal.SIGKILL)
     return max(await firing)

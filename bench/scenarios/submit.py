@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from urllib.parse import urlsplit
 
 from bench import accounting, jobs
-from bench.household import Household, household
 from bench.plan import Plan
 from bench.result import Result
 from bench.scenarios.start_lag import warm_up
+from bench.system import System, running_system
 
 _REST_LINES = 5_000
 _REST_CALLS = 2
@@ -20,22 +20,22 @@ _REST_CALLS = 2
 async def submit(plan: Plan) -> AsyncGenerator[Result, None]:
     count = plan.count(100_000, quick=20_000)
     for way, send in (("nats", over_nats), ("rest", over_rest)):
-        async with household() as house:
-            await warm_up(house)
-            yield await measure(house, f"submit/{way}_bulk", count, send)
+        async with running_system() as system:
+            await warm_up(system)
+            yield await measure(system, f"submit/{way}_bulk", count, send)
 
 
 async def measure(
-    house: Household, name: str, count: int, send: Callable[[Household, int], Awaitable[None]]
+    system: System, name: str, count: int, send: Callable[[System, int], Awaitable[None]]
 ) -> Result:
-    before = await house.history.succeeded()
-    opening = house.account()
+    before = await system.history.succeeded()
+    opening = system.account()
     began = time.perf_counter()
-    await send(house, count)
+    await send(system, count)
     accepted = time.perf_counter() - began
-    done = await house.history.until_succeeded(before + count, within=120) - before
+    done = await system.history.until_succeeded(before + count, within=120) - before
     seconds = time.perf_counter() - began
-    cpu = accounting.per_thousand(opening, house.account(), count)
+    cpu = accounting.per_thousand(opening, system.account(), count)
     return Result(
         name=name,
         figures={
@@ -49,16 +49,16 @@ async def measure(
     )
 
 
-async def over_nats(house: Household, count: int) -> None:
-    await jobs.submit(house.clock, [jobs.immediate()] * count)
+async def over_nats(system: System, count: int) -> None:
+    await jobs.submit(system.clock, [jobs.immediate()] * count)
 
 
-async def over_rest(house: Household, count: int) -> None:
+async def over_rest(system: System, count: int) -> None:
     line = json.dumps(jobs.immediate()) + "\n"
     sizes = [min(_REST_LINES, count - begun) for begun in range(0, count, _REST_LINES)]
     await asyncio.gather(
         *(
-            asyncio.to_thread(_post, house.connection, line, sizes[each::_REST_CALLS])
+            asyncio.to_thread(_post, system.connection, line, sizes[each::_REST_CALLS])
             for each in range(_REST_CALLS)
         )
     )

@@ -11,11 +11,11 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from bench import accounting, jobs
-from bench.household import Household, household
 from bench.plan import Plan
 from bench.quantiles import quantile
 from bench.rest import Rest
 from bench.result import Result
+from bench.system import System, running_system
 
 _CALLERS = 64
 
@@ -24,16 +24,16 @@ Call = Callable[[], Awaitable[None]]
 
 async def submit_single(plan: Plan) -> AsyncGenerator[Result, None]:
     seconds = plan.choose(5.0, quick=1.5)
-    async with household() as house, AsyncExitStack() as stack:
-        rest = [await _rest_caller(house, stack) for _ in range(_CALLERS)]
-        nats = [_nats_caller(house)] * _CALLERS
+    async with running_system() as system, AsyncExitStack() as stack:
+        rest = [await _rest_caller(system, stack) for _ in range(_CALLERS)]
+        nats = [_nats_caller(system)] * _CALLERS
         for way, callers in (("rest", rest), ("nats", nats)):
-            yield await _measure(house, f"submit_single/{way}_1", callers[:1], seconds)
-            yield await _measure(house, f"submit_single/{way}_{_CALLERS}", callers, seconds)
+            yield await _measure(system, f"submit_single/{way}_1", callers[:1], seconds)
+            yield await _measure(system, f"submit_single/{way}_{_CALLERS}", callers, seconds)
 
 
-async def _measure(house: Household, name: str, callers: list[Call], seconds: float) -> Result:
-    opening = house.account()
+async def _measure(system: System, name: str, callers: list[Call], seconds: float) -> Result:
+    opening = system.account()
     began = time.perf_counter()
     taken = await asyncio.gather(*(_calls(each, began + seconds) for each in callers))
     elapsed = time.perf_counter() - began
@@ -47,7 +47,7 @@ async def _measure(house: Household, name: str, callers: list[Call], seconds: fl
             "answer_p50_ms": round(quantile(ordered, 0.5) * 1000, 2),
             "answer_p99_ms": round(quantile(ordered, 0.99) * 1000, 2),
         },
-        cpu=accounting.per_thousand(opening, house.account(), len(ordered)),
+        cpu=accounting.per_thousand(opening, system.account(), len(ordered)),
     )
 
 
@@ -59,8 +59,8 @@ async def _calls(call: Call, until: float) -> list[float]:
     return taken
 
 
-async def _rest_caller(house: Household, stack: AsyncExitStack) -> Call:
-    connection = house.connection
+async def _rest_caller(system: System, stack: AsyncExitStack) -> Call:
+    connection = system.connection
     rest = await stack.enter_async_context(Rest.open(connection["http"], connection["token"]))
     body = json.dumps(_next_year()).encode()
 
@@ -72,11 +72,11 @@ async def _rest_caller(house: Household, stack: AsyncExitStack) -> Call:
     return call
 
 
-def _nats_caller(house: Household) -> Call:
+def _nats_caller(system: System) -> Call:
     body = _next_year()
 
     async def call() -> None:
-        await house.clock.jobs.create(**body)
+        await system.clock.jobs.create(**body)
 
     return call
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from chaos import harm
+from chaos import fault_injection
+from chaos.fault_runner import Bounds, Inject
 from chaos.installation import COMPONENTS, Environment, Installation, installed
-from chaos.nemesis import Bounds, Inject
 
 
 def _plain(_name: str, _directory: object) -> dict[str, str]:
@@ -27,7 +27,7 @@ class World(Struct, frozen=True, kw_only=True):
 
 
 ONE_OF_EACH = World(name="one of each")
-CLOCKS = World(name="clocks that can be set", environment=harm.settable_clock)
+CLOCKS = World(name="clocks that can be set", environment=fault_injection.settable_clock)
 CLUSTER = World(name="three NATS nodes, R3", nodes=3, counts=(("scheduler", 2), ("executor", 2)))
 
 
@@ -60,7 +60,7 @@ _ON_A_WRONG_LOG = ("tokens_that_fell", "effects_unlike_outcomes")
 
 TABLE: tuple[Fault, ...] = (
     *(
-        Fault(name=f"kill -9 {name}", inject=harm.kill(name), recovered=recovered)
+        Fault(name=f"kill -9 {name}", inject=fault_injection.kill(name), recovered=recovered)
         for name, recovered in (
             ("scheduler-1", 8.0),
             ("executor-1", 12.0),
@@ -70,21 +70,31 @@ TABLE: tuple[Fault, ...] = (
             ("postgres", 5.0),
         )
     ),
-    Fault(name="SIGSTOP scheduler, past its lease", inject=harm.freeze("scheduler-1"), seconds=4, held=0.9),
+    Fault(
+        name="SIGSTOP scheduler, past its lease",
+        inject=fault_injection.freeze("scheduler-1"),
+        seconds=4,
+        held=0.9,
+    ),
     Fault(
         name="SIGSTOP executor, past ack deadline and leases",
-        inject=harm.freeze("executor-1"),
+        inject=fault_injection.freeze("executor-1"),
         seconds=9,
         held=0.9,
         recovered=10,
     ),
-    Fault(name="SIGSTOP projector", inject=harm.freeze("projector-1"), seconds=6, held=0.9),
-    Fault(name="SIGSTOP api", inject=harm.freeze("api-1"), seconds=5),
-    Fault(name="SIGSTOP nats-server, past all pings", inject=harm.freeze("nats"), seconds=17, recovered=8),
-    Fault(name="SIGSTOP Postgres", inject=harm.freeze("postgres"), seconds=8, held=0.9),
+    Fault(name="SIGSTOP projector", inject=fault_injection.freeze("projector-1"), seconds=6, held=0.9),
+    Fault(name="SIGSTOP api", inject=fault_injection.freeze("api-1"), seconds=5),
+    Fault(
+        name="SIGSTOP nats-server, past all pings",
+        inject=fault_injection.freeze("nats"),
+        seconds=17,
+        recovered=8,
+    ),
+    Fault(name="SIGSTOP Postgres", inject=fault_injection.freeze("postgres"), seconds=8, held=0.9),
     Fault(
         name="fsync fails (EIO) on the log",
-        inject=harm.failing_syscalls("fsync", "EIO"),
+        inject=fault_injection.failing_syscalls("fsync", "EIO"),
         needs="strace",
         seconds=3,
         recovered=8,
@@ -92,7 +102,7 @@ TABLE: tuple[Fault, ...] = (
     ),
     Fault(
         name="disk full (ENOSPC) for the log",
-        inject=harm.failing_syscalls("write", "ENOSPC"),
+        inject=fault_injection.failing_syscalls("write", "ENOSPC"),
         needs="strace",
         seconds=3,
         recovered=8,
@@ -105,16 +115,21 @@ TABLE: tuple[Fault, ...] = (
             tolerated=_ON_A_WRONG_LOG,
         )
         for name, inject in (
-            ("log restored from an older copy", harm.older_log),
-            ("log truncated", harm.truncated_log),
-            ("stream deleted", harm.deleted_stream),
+            ("log restored from an older copy", fault_injection.older_log),
+            ("log truncated", fault_injection.truncated_log),
+            ("stream deleted", fault_injection.deleted_stream),
         )
     ),
-    Fault(name="Postgres restored from an older copy", inject=harm.older_postgres, recovered=5, held=0.8),
+    Fault(
+        name="Postgres restored from an older copy",
+        inject=fault_injection.older_postgres,
+        recovered=5,
+        held=0.8,
+    ),
     *(
         Fault(
             name=f"clock of {name} steps {'+' if hours > 0 else '-'}1 h and back",
-            inject=harm.clock_step(f"{name}-1", hours),
+            inject=fault_injection.clock_step(f"{name}-1", hours),
             needs="libfaketime",
             seconds=5,
             held=0.9,
@@ -124,43 +139,68 @@ TABLE: tuple[Fault, ...] = (
         for hours in (1, -1)
     ),
     *(
-        Fault(name=f"200 ms latency {name} to NATS", inject=harm.slow(f"{name}-1"), seconds=5)
+        Fault(name=f"200 ms latency {name} to NATS", inject=fault_injection.slow(f"{name}-1"), seconds=5)
         for name in COMPONENTS
     ),
     *(
-        Fault(name=f"connections of {name} to NATS lost again and again", inject=harm.cuts(f"{name}-1"))
+        Fault(
+            name=f"connections of {name} to NATS lost again and again",
+            inject=fault_injection.cuts(f"{name}-1"),
+        )
         for name in COMPONENTS
     ),
     *(
-        Fault(name=f"half-open {name} to NATS", inject=harm.half_open(f"{name}-1"), seconds=17, recovered=10)
+        Fault(
+            name=f"half-open {name} to NATS",
+            inject=fault_injection.half_open(f"{name}-1"),
+            seconds=17,
+            recovered=10,
+        )
         for name in COMPONENTS
     ),
     Fault(
         name="200 ms latency projector to Postgres",
-        inject=harm.slow("projector-1/postgres"),
+        inject=fault_injection.slow("projector-1/postgres"),
         seconds=5,
         held=0.9,
     ),
     Fault(
-        name="connections of projector to Postgres lost", inject=harm.cuts("projector-1/postgres"), held=0.9
+        name="connections of projector to Postgres lost",
+        inject=fault_injection.cuts("projector-1/postgres"),
+        held=0.9,
     ),
     Fault(
         name="half-open projector to Postgres",
-        inject=harm.half_open("projector-1/postgres"),
+        inject=fault_injection.half_open("projector-1/postgres"),
         seconds=17,
         held=0.9,
     ),
-    Fault(name="all consumers deleted", inject=harm.deleted_consumers, held=0.9),
-    Fault(name="frames repeated, late and out of order", inject=harm.repeated_frames, seconds=4, held=0.9),
-    Fault(name="work delivered twice", inject=harm.repeated_work, seconds=4, held=0.9),
-    Fault(name="Postgres away for a minute", inject=harm.away("postgres"), seconds=60, held=0.9),
-    Fault(name="R3: kill -9 a leader", inject=harm.kill_leader, recovered=12, world=CLUSTER, per_second=10),
+    Fault(name="all consumers deleted", inject=fault_injection.deleted_consumers, held=0.9),
     Fault(
-        name="R3: kill -9 a follower", inject=harm.kill_follower, recovered=12, world=CLUSTER, per_second=10
+        name="frames repeated, late and out of order",
+        inject=fault_injection.repeated_frames,
+        seconds=4,
+        held=0.9,
+    ),
+    Fault(name="work delivered twice", inject=fault_injection.repeated_work, seconds=4, held=0.9),
+    Fault(name="Postgres away for a minute", inject=fault_injection.away("postgres"), seconds=60, held=0.9),
+    Fault(
+        name="R3: kill -9 a leader",
+        inject=fault_injection.kill_leader,
+        recovered=12,
+        world=CLUSTER,
+        per_second=10,
+    ),
+    Fault(
+        name="R3: kill -9 a follower",
+        inject=fault_injection.kill_follower,
+        recovered=12,
+        world=CLUSTER,
+        per_second=10,
     ),
     Fault(
         name="R3: SIGSTOP a leader",
-        inject=harm.freeze_leader,
+        inject=fault_injection.freeze_leader,
         seconds=12,
         recovered=12,
         world=CLUSTER,
@@ -168,13 +208,17 @@ TABLE: tuple[Fault, ...] = (
     ),
     Fault(
         name="R3: a leader cut off from nodes and clients",
-        inject=harm.partition_leader,
+        inject=fault_injection.partition_leader,
         seconds=15,
         recovered=15,
         world=CLUSTER,
         per_second=10,
     ),
     Fault(
-        name="R3: rolling restart", inject=harm.rolling_restart, recovered=12, world=CLUSTER, per_second=10
+        name="R3: rolling restart",
+        inject=fault_injection.rolling_restart,
+        recovered=12,
+        world=CLUSTER,
+        per_second=10,
     ),
 )

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from chaos.nodes import ClusterNode
+from chaos.cluster_nodes import ClusterNode
 from chaos.proxy import Proxy
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.permissions import PERMISSIONS

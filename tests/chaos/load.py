@@ -12,9 +12,9 @@ from typing import Any
 
 import aiohttp
 
+from chaos.effect_store import CheckingStore
 from chaos.history import History, Kind, Submitted
 from chaos.installation import TOKEN, Installation
-from chaos.store import CheckingStore
 
 ONE_SHOTS: tuple[Kind, ...] = ("command", "handler", "http", "delayed", "retrying", "exactly_once")
 PATIENCE = 90.0

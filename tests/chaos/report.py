@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 from bench.machine import machine
 
+from chaos.fault_runner import Verdict
 from chaos.faults import TABLE
-from chaos.nemesis import Verdict
 
 VERDICTS: dict[str, Verdict] = {}
 """Of this session, by the name of the fault."""

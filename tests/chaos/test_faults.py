@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from chaos import harm
+from chaos import fault_injection
+from chaos.fault_runner import strike
 from chaos.faults import TABLE, Fault, World
 from chaos.installation import Installation
-from chaos.nemesis import strike
+from chaos.observer import Observer
 from chaos.report import VERDICTS
-from chaos.witness import Witness
 
 LONG = os.environ.get("WATERCLOCK_CHAOS") == "long"
 CHOSEN = [fault for fault in TABLE if LONG or fault.in_short_form]
@@ -45,11 +45,11 @@ class Worlds:
     async def _inhabited(self, world: World) -> AsyncIterator[Installation]:
         """When it has seen all its faults, no consumer is left of those who died."""
         async with world.installed(self._directories.mktemp("chaos")) as started, started.log() as log:
-            witness = Witness(started, log)
-            await witness.look_before()
+            observer = Observer(started, log)
+            await observer.look_before()
             yield started
             if LONG:
-                assert await witness.extra_consumers() <= 0
+                assert await observer.extra_consumers() <= 0
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -61,7 +61,7 @@ async def worlds(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Worl
 
 @pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.name) for fault in CHOSEN])
 async def test_nothing_is_lost_or_doubled(worlds: Worlds, fault: Fault, tmp_path: Path) -> None:
-    if fault.needs is not None and not harm.INSTALLED[fault.needs]:
+    if fault.needs is not None and not fault_injection.INSTALLED[fault.needs]:
         pytest.skip(f"needs Debian's {fault.needs}: apt-get install {fault.needs}")
     installation = await worlds.enter(fault.world)
     verdict, history = await strike(installation, fault, prefix=f"f{TABLE.index(fault)}")

@@ -5,7 +5,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import waterclock.projector.service
 import waterclock.scheduler.service
 from servers.backend import own_nats
 from servers.isolation import fresh_database
+from support.waiting import eventually
 from waterclock.api.application import Application, open_application
 from waterclock.api.client.client import Client
 from waterclock.api.nats import service
@@ -60,12 +61,7 @@ async def serving(settings: Settings) -> AsyncIterator[Served]:
     ):
         task = asyncio.create_task(serve_http(app, stop))
         try:
-            async with asyncio.timeout(5):
-                while True:
-                    with suppress(httpx.ConnectError):
-                        await http.get("/healthz")
-                        break
-                    await asyncio.sleep(0.01)
+            await eventually(lambda: http.get("/healthz"), "the api to answer", through=(httpx.ConnectError,))
             yield Served(app, http, client, raw, settings)
         finally:
             stop.set()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.jetstream.publisher import Expect, Publisher
@@ -93,17 +94,14 @@ class Rig:
     async def until(
         self, condition: Callable[[list[RunEvent]], bool], deadline: float = 30.0
     ) -> list[RunEvent]:
-        async with asyncio.timeout(deadline):
-            while not condition(events := await self.events()):
-                await asyncio.sleep(0)
-        return events
+        return await eventually(self.events, "events", deadline, wanted=condition)
 
     async def until_definition(self, job_id: str, kind: type, deadline: float = 30.0) -> JobEvent:
-        async with asyncio.timeout(deadline):
-            while not isinstance(event := await self.definition(job_id), kind):
-                await asyncio.sleep(0)
-        assert event is not None
-        return event
+        async def found() -> JobEvent | None:
+            event = await self.definition(job_id)
+            return event if isinstance(event, kind) else None
+
+        return await eventually(found, f"{job_id} to be {kind.__name__}", deadline)
 
     async def definition(self, job_id: str) -> JobEvent | None:
         subject = names.job_subject(names.partition_of(job_id, PARTITIONS), job_id)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from bench.report import render
-from bench.report.contest import ahead, entrants
+from bench.report.comparison import ahead, entrants
 from bench.report.plots import write_plots
 from bench.report.tables import milliseconds, number, table
 from bench.report.targets import TARGETS

@@ -9,14 +9,14 @@ from typing import Protocol
 from msgspec import Struct
 
 from chaos.checkers import judge, run_again
+from chaos.effect_store import CheckingStore
 from chaos.history import History
 from chaos.installation import Installation
 from chaos.load import loaded
-from chaos.store import CheckingStore
-from chaos.witness import Witness
+from chaos.observer import Observer
 
 Inject = Callable[[Installation], AbstractAsyncContextManager[None]]
-"""Entering it does the harm, leaving it heals."""
+"""Entering it injects the fault, leaving it heals."""
 
 
 BEFORE = 1.5
@@ -67,11 +67,11 @@ class Verdict(Struct, kw_only=True):
 
 
 async def strike(installation: Installation, fault: Fault, *, prefix: str) -> tuple[Verdict, History]:
-    """Load, harm, heal, wait for the end of everything, judge."""
+    """Load, inject, heal, wait for the end of everything, judge."""
     history = History()
     async with installation.log() as log, CheckingStore.open(history) as store:
-        witness = Witness(installation, log)
-        await witness.look_before()
+        observer = Observer(installation, log)
+        await observer.look_before()
         load = loaded(installation, store, history, prefix=prefix, per_second=fault.per_second)
         async with load:
             await asyncio.sleep(BEFORE)
@@ -82,7 +82,7 @@ async def strike(installation: Installation, fault: Fault, *, prefix: str) -> tu
             healed = time.monotonic()
             recovered = await _recovered(history, healed, fault.bounds.recovered + 30)
             await asyncio.sleep(AFTER)
-        await witness.settle(history, prefix, fault.bounds.settled)
+        await observer.settle(history, prefix, fault.bounds.settled)
     complaints = {name: said for name, said in judge(history).items() if name not in fault.bounds.tolerated}
     held = _held(history, began, ended)
     if recovered is None or recovered > fault.bounds.recovered:

@@ -23,7 +23,7 @@ _READY_WITHIN = 60.0
 _STOPPED_WITHIN = 60.0
 
 
-class Household:
+class System:
     def __init__(self, data: Path, up: subprocess.Popen[bytes], clock: Client, history: History) -> None:
         self.data = data
         self.clock = clock
@@ -49,7 +49,7 @@ class Household:
 
 
 @asynccontextmanager
-async def household(*flags: str, **environment: str) -> AsyncIterator[Household]:
+async def running_system(*flags: str, **environment: str) -> AsyncIterator[System]:
     """`waterclock up` on an empty directory, with the no-op worker; gone when the context ends."""
     with tempfile.TemporaryDirectory(prefix="waterclock-bench-") as directory:
         data = Path(directory) / "data"
@@ -59,7 +59,7 @@ async def household(*flags: str, **environment: str) -> AsyncIterator[Household]
             database = await asyncpg.connect(connection["database"])
             try:
                 async with Client.connect(data=data, timeout=60.0, patience=120.0, environ={}) as clock:
-                    yield Household(data, up, clock, History(database))
+                    yield System(data, up, clock, History(database))
             finally:
                 await database.close()
         finally:

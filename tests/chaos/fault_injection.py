@@ -1,4 +1,4 @@
-"""How each harm is done and undone. Every function makes a context manager: entering hurts, leaving heals."""
+"""How each fault is injected and healed. Every function makes a context manager: entering injects, leaving heals."""
 
 import asyncio
 import os
@@ -12,10 +12,10 @@ from typing import Any
 
 import asyncpg
 
+from chaos.cluster_nodes import ClusterNode
+from chaos.fault_runner import Inject
 from chaos.installation import Installation
-from chaos.nemesis import Inject
-from chaos.nodes import ClusterNode
-from chaos.witness import AWAY
+from chaos.observer import AWAY
 from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError

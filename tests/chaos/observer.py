@@ -28,7 +28,7 @@ AWAY = (httpx.TransportError, LogError, json.JSONDecodeError)
 """What somebody gets who asks through an outage."""
 
 
-class Witness:
+class Observer:
     """`before` is what was there before the fault: leftovers and memory are compared with it."""
 
     def __init__(self, installation: Installation, log: Connection) -> None:

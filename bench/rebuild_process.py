@@ -1,4 +1,4 @@
-"""A rebuild of the read models in a process of its own: `python -m bench.rebuilding DATA`. Prints what it did."""
+"""A rebuild of the read models in a process of its own: `python -m bench.rebuild_process DATA`. Prints what it did."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""One role of the bare JetStream floor: `python -m bench.bare prepare|decide|execute|read URL COUNT`.
+"""One role of the bare JetStream floor: `python -m bench.bare_jetstream prepare|decide|execute|read URL COUNT`.
 
 Says `ready`, and the reader `done` when every outcome has come by. Bodies are encoded beforehand; what is left is
 what the broker and its client take.
