@@ -1,4 +1,4 @@
-"""The thin line: work in, outcome out, nothing left in the queue."""
+"""Attempts end to end: work in, outcome out, nothing left in the queue."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -82,8 +82,8 @@ async def test_a_handler_gets_the_payload_and_gives_the_output(
 
 async def test_a_blocking_handler_runs_beside_the_loop(owner: FakeOwner, executor: RunningExecutor) -> None:
     item = await owner.submit(Handler(handler="blocking"), payload=["a"])
-    told = {"attempt": 1, "key": item.run_id, "payload": ["a"]}
-    assert (await owner.end_of(item, RunSucceeded)).output == told
+    expected = {"attempt": 1, "key": item.run_id, "payload": ["a"]}
+    assert (await owner.end_of(item, RunSucceeded)).output == expected
 
 
 async def test_an_exception_is_a_failure_with_its_traceback(

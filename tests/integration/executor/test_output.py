@@ -94,31 +94,33 @@ async def test_nothing_said_is_nothing_kept(owner: FakeOwner, executor: RunningE
 async def test_secrets_are_masked_in_the_log_the_message_and_live(
     owner: FakeOwner, executor: RunningExecutor
 ) -> None:
-    heard: list[bytes] = []
+    received: list[bytes] = []
     task = Shell(command='echo "token $TOKEN"; echo "$TOKEN" >&2; exit 1', env={"TOKEN": "hunter2-secret"})
     item = owner.item(task, secrets=("TOKEN",))
-    await owner.connection.nc.tap(names.log_filter(item.run_id), lambda _s, _r, _h, data: heard.append(data))
+    await owner.connection.nc.tap(
+        names.log_filter(item.run_id), lambda _s, _r, _h, data: received.append(data)
+    )
     await owner.give(item)
     end = await owner.end_of(item, RunFailed)
     kept = await log_of(owner, item)
     assert kept == b"token ***\n***\n"
     assert end.error_message == "token ***\n***"
-    await eventually(lambda: b"".join(heard) == kept, "the same live")
+    await eventually(lambda: b"".join(received) == kept, "the same live")
 
 
 async def test_output_can_be_followed_from_the_middle(owner: FakeOwner, executor: RunningExecutor) -> None:
     item = await owner.submit(Shell(command="echo one; read line < /dev/null; sleep 0.5; echo two"))
     await eventually(lambda: owner.said(executor.executor_id, item, b"one\n"), "its first line")
-    heard: dict[int, bytes] = {}
-    told = asyncio.Event()
+    received: dict[int, bytes] = {}
+    any_received = asyncio.Event()
 
-    def hear(subject: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
-        heard[int(subject.rsplit(b".", 1)[1])] = data
-        told.set()
+    def receive(subject: bytes, _reply: bytes, _headers: bytes, data: bytes) -> None:
+        received[int(subject.rsplit(b".", 1)[1])] = data
+        any_received.set()
 
-    await owner.connection.nc.tap(names.log_filter(item.run_id), hear)
-    await asyncio.wait_for(told.wait(), 10)
-    assert heard == {4: b"two\n"}
+    await owner.connection.nc.tap(names.log_filter(item.run_id), receive)
+    await asyncio.wait_for(any_received.wait(), 10)
+    assert received == {4: b"two\n"}
     await owner.end_of(item, RunSucceeded)
 
 

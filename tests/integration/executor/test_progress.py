@@ -12,14 +12,14 @@ from waterclock.proto.spec import Handler
 
 
 async def test_a_chatty_handler_is_heard_now_and_then(owner: FakeOwner, settings: Settings) -> None:
-    worker, heard = Worker(), asyncio.Event()
+    worker, reported = Worker(), asyncio.Event()
 
     @worker.handler("chat")
     async def chat(context: Context, payload: Any) -> None:
-        said = 0
-        while not heard.is_set():
-            said += 1
-            context.progress(1 - 1 / said, f"{said} of many")
+        calls = 0
+        while not reported.is_set():
+            calls += 1
+            context.progress(1 - 1 / calls, f"{calls} of many")
             await asyncio.sleep(0.001)
 
     @worker.handler("brief")
@@ -32,7 +32,7 @@ async def test_a_chatty_handler_is_heard_now_and_then(owner: FakeOwner, settings
         await owner.until(
             lambda: len([e for e in owner.of(item) if isinstance(e, RunReported)]) == 2, "two reports"
         )
-        heard.set()
+        reported.set()
         end = await owner.end_of(item, RunSucceeded)
         await owner.end_of(short, RunSucceeded)
     started, *reports, last = owner.of(item)

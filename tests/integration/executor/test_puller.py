@@ -109,9 +109,9 @@ async def test_no_more_is_taken_than_there_are_slots(owner: FakeOwner, settings:
         await owner.give(*items)
         await owner.until(lambda: len(owner.events) >= 3, "three starts")
         assert await owner.held() == 3
-        helper = Worker(slots=10)
-        helper.handler("wait")(wait)
-        async with running_executor(settings, [helper], processes=False):
+        second = Worker(slots=10)
+        second.handler("wait")(wait)
+        async with running_executor(settings, [second], processes=False):
             await owner.until(lambda: len(owner.events) >= 10, "the others started elsewhere")
             gate.set()
             for item in items:
@@ -144,7 +144,7 @@ async def test_what_costs_more_slots_waits_for_them(owner: FakeOwner, settings: 
 async def test_work_that_comes_to_an_idle_executor_starts_at_once(
     owner: FakeOwner, settings: Settings
 ) -> None:
-    """It listens rather than asks, on every route, and is told."""
+    """It listens on every route rather than pulls, and publications wake it."""
     worker = Worker()
 
     @worker.handler("quick")

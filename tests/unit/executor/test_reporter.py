@@ -1,4 +1,4 @@
-"""How often the log hears of progress."""
+"""How often progress is written to the log."""
 
 import asyncio
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from waterclock.proto.heartbeats import Progress
 NOBODY = Delivery(subject="", data=b"", reply="", sequence=1, delivered=1, pending=0, timestamp_ns=0)
 
 
-class Told:
+class ProgressLog:
     def __init__(self) -> None:
         self.events: list[RunReported] = []
         self.in_flight = InFlight()
@@ -30,45 +30,45 @@ class Told:
 
 
 @contextmanager
-def running(told: Told, run_id: str = "job@now-1") -> Iterator[RunningAttempt]:
+def running(log: ProgressLog, run_id: str = "job@now-1") -> Iterator[RunningAttempt]:
     done = attempt(run={"run_id": run_id})
     one = RunningAttempt(done.item, (run_id, 0), NOBODY, 1)
     one.attempt = done
     one.task = asyncio.get_running_loop().create_task(asyncio.sleep(0))
-    told.in_flight.add(one)
+    log.in_flight.add(one)
     yield one
     one.task.cancel()
 
 
-async def test_it_hears_the_last_word_and_only_news() -> None:
-    told = Told()
-    with running(told) as one:
-        assert told.notes_at(5) == []
+async def test_only_the_last_progress_is_written_and_only_if_it_changed() -> None:
+    log = ProgressLog()
+    with running(log) as one:
+        assert log.notes_at(5) == []
         for n in range(1000):
             one.progress = Progress(done=n / 1000, note=f"{n}")
-        assert told.notes_at(5) == ["999"]
-        assert (told.events[0].run_id, told.events[0].attempt, told.events[0].done) == ("job@now-1", 1, 0.999)
-        assert told.notes_at(7) == []
+        assert log.notes_at(5) == ["999"]
+        assert (log.events[0].run_id, log.events[0].attempt, log.events[0].done) == ("job@now-1", 1, 0.999)
+        assert log.notes_at(7) == []
         one.progress = Progress(done=1.0, note="all")
-        assert told.notes_at(9) == ["all"]
+        assert log.notes_at(9) == ["all"]
 
 
-async def test_a_young_attempt_and_one_that_has_ended_say_nothing() -> None:
-    told = Told()
-    with running(told) as one:
+async def test_nothing_is_written_of_a_young_attempt_or_of_one_that_has_ended() -> None:
+    log = ProgressLog()
+    with running(log) as one:
         one.progress = Progress(done=0.5)
-        assert told.notes_at(0.9) == []
+        assert log.notes_at(0.9) == []
         assert one.task is not None
         await one.task
-        assert told.notes_at(5) == []
+        assert log.notes_at(5) == []
 
 
 async def test_many_at_once_take_turns() -> None:
-    told = Told()
+    log = ProgressLog()
     with ExitStack() as all_of_them:
         for n in range(101):
-            one = all_of_them.enter_context(running(told, f"job@now-{n}"))
+            one = all_of_them.enter_context(running(log, f"job@now-{n}"))
             one.progress = Progress(done=0.1, note="b" if n else "a")
-        seen = told.notes_at(2)
+        seen = log.notes_at(2)
         assert len(seen) == 100
-        assert sorted(seen + told.notes_at(4)) == ["a"] + ["b"] * 100
+        assert sorted(seen + log.notes_at(4)) == ["a"] + ["b"] * 100

@@ -1,4 +1,4 @@
-"""The SDK's edge: what a worker refuses, and how handlers are found."""
+"""What a worker refuses, and how workers are loaded."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ import pytest
 
 from waterclock.core.runtime.settings import SettingsError
 from waterclock.executor import Context, Worker
-from waterclock.executor.perform.results import OUTPUT_LIMIT, InvalidOutput, encode_output, parse_output
 from waterclock.executor.worker import load_workers
 
 
@@ -58,30 +57,3 @@ def test_where_handlers_run() -> None:
 def test_a_worker_that_is_not_there(path: str) -> None:
     with pytest.raises(SettingsError, match="worker"):
         load_workers([path])
-
-
-def test_outputs_are_json_of_limited_size() -> None:
-    assert encode_output(None) is None
-    assert bytes(encode_output({"rows": [1, 2.5, None, "x"]})) == b'{"rows":[1,2.5,null,"x"]}'
-    with pytest.raises(InvalidOutput, match="no JSON"):
-        encode_output(object())
-    with pytest.raises(InvalidOutput, match="over the limit"):
-        encode_output("x" * OUTPUT_LIMIT)
-
-
-@pytest.mark.parametrize(
-    ("line", "value"),
-    [
-        (b'{"rows": 3}', {"rows": 3}),
-        (b"[1]", [1]),
-        (b"42", 42),
-        (b'"text"', "text"),
-        (b"done", None),
-        (b"", None),
-        (b"\xff\xfe", None),
-        (b"[" * 20_000, None),
-        (b'"' + b"x" * OUTPUT_LIMIT + b'"', None),
-    ],
-)
-def test_a_last_line_that_is_json_is_the_output(line: bytes, value: Any) -> None:
-    assert parse_output(line) == value
