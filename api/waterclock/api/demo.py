@@ -7,7 +7,7 @@ import logging
 from typing import Any
 from urllib.parse import urlsplit
 
-from waterclock.core.runtime.data_directory import Connection
+from waterclock.core.runtime.data_directory import ConnectionInfo
 
 JOBS: tuple[dict[str, Any], ...] = (
     {
@@ -32,7 +32,7 @@ _TIMEOUT = 10.0
 _log = logging.getLogger(__name__)
 
 
-async def submit_demo(connection: Connection) -> None:
+async def submit_demo(connection: ConnectionInfo) -> None:
     """Define the demo's jobs. On the second start they are there already, and that is fine."""
     for job in JOBS:
         status, body = await asyncio.to_thread(_post, connection, job)
@@ -42,7 +42,7 @@ async def submit_demo(connection: Connection) -> None:
             _log.error("demo job refused", extra={"job_id": job["job_id"], "status": status, "answer": body})
 
 
-def _post(connection: Connection, job: dict[str, Any]) -> tuple[int, str]:
+def _post(connection: ConnectionInfo, job: dict[str, Any]) -> tuple[int, str]:
     client = _client(connection.http)
     headers = {
         "Content-Type": "application/json",

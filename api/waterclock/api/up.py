@@ -23,7 +23,7 @@ from waterclock.core.runtime import structured_logs
 from waterclock.core.runtime.data_directory import (
     ADMIN,
     CLIENT,
-    Connection,
+    ConnectionInfo,
     DataInUse,
     inbox_of,
     locked,
@@ -111,7 +111,7 @@ class _Installation:
             "projector": [Port(host=settings.host) for _ in range(settings.projectors)],
         }
         self._supervisor = Supervisor(data, names=PROCESSES, ready=self._follow_moved_servers)
-        self._connection: Connection | None = None
+        self._connection: ConnectionInfo | None = None
 
     async def run(self, *, demo: bool) -> int:
         async with self._supervisor:
@@ -156,12 +156,12 @@ class _Installation:
         async with Log.open(self._nats.url, name="up", inbox_prefix=inbox_of(ADMIN)) as log:
             await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
 
-    def _addresses(self, token: str) -> Connection:
+    def _addresses(self, token: str) -> ConnectionInfo:
         settings = self._settings
         scheme = "http" if settings.http_cert is None else "https"
         host = LOOPBACK if settings.host in ("0.0.0.0", "::") else settings.host
         port = settings.port if self._port is None else self._port.number
-        return Connection(
+        return ConnectionInfo(
             http=f"{scheme}://{host}:{port}",
             nats=settings.nats_url or self._nats.url_for(CLIENT),
             database=settings.database_url or self._postgres.url,
@@ -189,7 +189,7 @@ class _Installation:
         elif now.database != before.database:
             self._supervisor.restart(_USERS_OF_THE_DATABASE)
 
-    def _write_addresses(self, connection: Connection) -> None:
+    def _write_addresses(self, connection: ConnectionInfo) -> None:
         self._connection = connection
         write_connection(self._data, connection)
         urls = {

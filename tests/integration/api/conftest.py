@@ -25,8 +25,7 @@ from waterclock.api.nats import service
 from waterclock.api.service import serve_http
 from waterclock.core.jetstream.connection import Connection, open_log
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.runtime.data_directory import Connection as ConnectionFile
-from waterclock.core.runtime.data_directory import resolved, write_connection
+from waterclock.core.runtime.data_directory import ConnectionInfo, resolved, write_connection
 from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.ports import Port
 from waterclock.core.runtime.settings import Settings
@@ -133,7 +132,7 @@ async def alone(tmp_path: Path, nats_url: str, database_url: str) -> AsyncIterat
 async def data(house: Served) -> Path:
     """A data directory as `up` leaves it: its connection.json leads to the house."""
     settings = house.settings
-    connection = ConnectionFile(
+    connection = ConnectionInfo(
         http=f"http://127.0.0.1:{settings.port}",
         nats=settings.nats_url or "",
         database=settings.database_url or "",

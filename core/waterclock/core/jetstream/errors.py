@@ -9,10 +9,11 @@ LogError
 ├── LogFull             a limit was reached; nothing old is dropped for the new
 ├── AlreadyQueued       the work queue still holds a message on this subject
 ├── TooLarge            the message is bigger than the server takes
+├── NameInUse           a stream of that name exists, in another shape
 ├── NotFound            no such stream, consumer, message or object
 ├── Damaged             stored content is incomplete, or its digest differs
 ├── LayoutError         a stream exists in a shape that cannot become the one asked for
-└── Refused             any other refusal by the server, with its code
+└── ServerRefused       any other refusal by the server, with its code
 """
 
 from typing import Any
@@ -54,6 +55,10 @@ class TooLarge(LogError):
     pass
 
 
+class NameInUse(LogError):
+    pass
+
+
 class NotFound(LogError):
     pass
 
@@ -66,7 +71,7 @@ class LayoutError(LogError):
     pass
 
 
-class Refused(LogError):
+class ServerRefused(LogError):
     def __init__(self, code: int, description: str) -> None:
         super().__init__(f"{description} ({code})")
         self.code = code
@@ -79,6 +84,7 @@ _BY_CODE: dict[int, type[LogError]] = {
     10037: NotFound,  # no message found
     10047: LogFull,  # insufficient storage resources available
     10054: TooLarge,  # message size exceeds maximum allowed
+    10058: NameInUse,  # stream name already in use with a different configuration
     10059: NotFound,  # stream not found
     10071: Conflict,  # wrong last sequence: <n>
     10097: TooLarge,  # header size exceeds maximum allowed
@@ -88,7 +94,6 @@ _BY_CODE: dict[int, type[LogError]] = {
     10201: Duplicate,  # atomic batch contains a duplicate message id
 }
 _STORE_FAILED = 10077
-_NAME_IN_USE = 10058
 _COME_BACK_LATER = (429, 503)
 
 
@@ -100,7 +105,7 @@ def error_of(error: dict[str, Any]) -> LogError:
     kind = _BY_CODE.get(code)
     if kind is None and error.get("code") in _COME_BACK_LATER:
         kind = LogUnavailable
-    return Refused(code, description) if kind is None else kind(f"{description} ({code})")
+    return ServerRefused(code, description) if kind is None else kind(f"{description} ({code})")
 
 
 def reason_of(error: BaseException | None) -> str:

@@ -7,13 +7,12 @@ from typing import Any
 from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import LayoutError, NotFound, Refused
+from waterclock.core.jetstream.errors import LayoutError, NameInUse, NotFound, ServerRefused
 from waterclock.proto import names
 
 _SECOND = 1_000_000_000
 _DAY = 86_400
 _PARTITIONS = "waterclock.partitions"
-_NAME_IN_USE = 10058
 
 MAX_CONSUMERS = 10_000
 """Said explicitly, since the server's default is 1,000 for a stream."""
@@ -168,10 +167,10 @@ async def _ensure_stream(connection: Connection, desired: dict[str, Any]) -> Non
         try:
             await connection.api(f"STREAM.CREATE.{name}", desired)
             return
-        except Refused as error:
-            if error.code != _NAME_IN_USE:
-                raise LayoutError(f"{name} cannot be created: {error}") from error
+        except NameInUse:  # somebody else has just created it
             info = await connection.api(f"STREAM.INFO.{name}")
+        except ServerRefused as error:
+            raise LayoutError(f"{name} cannot be created: {error}") from error
     found = info["config"]
     changes = _changes(found, desired)
     if not changes:
@@ -180,7 +179,7 @@ async def _ensure_stream(connection: Connection, desired: dict[str, Any]) -> Non
     metadata = {**found.get("metadata", {}), **desired.get("metadata", {})}
     try:
         await connection.api(f"STREAM.UPDATE.{name}", {**found, **desired, "metadata": metadata})
-    except Refused as error:
+    except ServerRefused as error:
         raise LayoutError(f"{name} cannot be changed ({_spelled(changes)}): {error}") from error
 
 

@@ -90,22 +90,22 @@ def _is_alive(pid: str) -> bool:
     return True
 
 
-class Connection(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
     http: str
     nats: str
     database: str
     token: str
 
 
-def write_connection(data: Path, connection: Connection) -> None:
+def write_connection(data: Path, connection: ConnectionInfo) -> None:
     write_private(data / "connection.json", _json(connection))
 
 
-def read_connection(data: Path) -> Connection | None:
+def read_connection(data: Path) -> ConnectionInfo | None:
     """None when nothing has run there yet."""
     file = data / "connection.json"
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Connection)
+        return msgspec.json.decode(file.read_bytes(), type=ConnectionInfo)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:

@@ -9,7 +9,7 @@ from integration.jetstream.outage import restart
 from servers.server import Server
 from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import Conflict, Refused
+from waterclock.core.jetstream.errors import Conflict, ServerRefused
 from waterclock.core.jetstream.lease import Lease
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.publisher import Expect, Publisher
@@ -170,5 +170,5 @@ async def test_the_lease_survives_a_crash_of_the_server_and_still_expires(
 
 
 async def test_the_shortest_term_is_a_second(connection: Connection, publisher: Publisher) -> None:
-    with pytest.raises(Refused, match="TTL"):
+    with pytest.raises(ServerRefused, match="TTL"):
         await publisher.publish(SUBJECT, b"{}", headers={"Nats-TTL": "500ms"})

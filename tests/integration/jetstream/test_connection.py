@@ -17,7 +17,7 @@ from integration.jetstream.relay import relay
 from servers.server import Server
 from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, NotFound, Refused
+from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, NotFound, ServerRefused
 from waterclock.core.runtime.ports import reserved_port
 
 BINARY = Path(sys.executable).parent / "nats-server"
@@ -127,7 +127,7 @@ async def test_any_of_several_servers_will_do(log_url: str) -> None:
 async def test_the_api_tells_errors_apart(connection: Connection) -> None:
     with pytest.raises(NotFound):
         await connection.api("STREAM.INFO.NONE")
-    with pytest.raises(Refused):
+    with pytest.raises(ServerRefused):
         await connection.api("STREAM.CREATE.BAD", {"name": "BAD", "subjects": ["wc.jobs.1.x"]})
 
 

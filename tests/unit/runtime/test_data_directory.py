@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from waterclock.core.runtime.data_directory import (
-    Connection,
+    ConnectionInfo,
     kept_credentials,
     read_connection,
     read_processes,
@@ -22,7 +22,7 @@ from waterclock.core.runtime.lifecycle import instance_id
 from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings, SettingsError
 
-CONNECTION = Connection(
+CONNECTION = ConnectionInfo(
     http="http://127.0.0.1:1", nats="nats://a:b@c:1", database="postgresql://a", token="t" * 20
 )
 

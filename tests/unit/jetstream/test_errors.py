@@ -10,7 +10,7 @@ from waterclock.core.jetstream.errors import (
     LogFull,
     LogUnavailable,
     NotFound,
-    Refused,
+    ServerRefused,
     error_of,
 )
 
@@ -28,7 +28,7 @@ from waterclock.core.jetstream.errors import (
         (10059, 404, "stream not found", NotFound),
         (10008, 503, "JetStream system temporarily unavailable", LogUnavailable),
         (10210, 429, "atomic publish too many inflight", LogUnavailable),
-        (10052, 500, "stream configuration update can not change storage type", Refused),
+        (10052, 500, "stream configuration update can not change storage type", ServerRefused),
     ],
 )
 def test_code_to_error(code: int, status: int, description: str, expected: type[LogError]) -> None:
