@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from support.waiting import eventually
-from waterclock.core.runtime.data_directory import Connection, write_connection
+from waterclock.core.runtime.data_directory import ConnectionInfo, write_connection
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -200,7 +200,7 @@ async def test_a_system_that_is_away_exits_4(shell: Shell, tmp_path: Path) -> No
     ended = await shell("jobs", data=tmp_path)
     assert ended.code == 4
     assert "waterclock up" in ended.err
-    away = Connection(http="http://127.0.0.1:1", nats="nats://127.0.0.1:1", database="", token="t" * 20)
+    away = ConnectionInfo(http="http://127.0.0.1:1", nats="nats://127.0.0.1:1", database="", token="t" * 20)
     write_connection(tmp_path, away)
     ended = await shell("jobs", data=tmp_path)
     assert ended.code == 4
