@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from servers.server import Server
+from waterclock.core.domain.explain.audit import Auditor
 from waterclock.core.domain.explain.audit_report import AuditReport
-from waterclock.core.domain.explain.auditor import Auditor
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.frames import FrameWriter

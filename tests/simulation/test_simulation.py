@@ -12,8 +12,8 @@ from simulation.actors import Executors, User
 from simulation.dependencies import check_dependencies
 from simulation.workflows import FILE, LINES, check_workflows
 from simulation.world import World
+from waterclock.core.domain.explain.audit import Auditor
 from waterclock.core.domain.explain.audit_report import AuditReport
-from waterclock.core.domain.explain.auditor import Auditor
 from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import RunCancelRequested
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from waterclock.core.domain import ids
+from waterclock.core.domain.explain.audit import Auditor
 from waterclock.core.domain.explain.audit_report import AuditReport
-from waterclock.core.domain.explain.auditor import Auditor
 from waterclock.core.domain.instants import MINUTE, SECOND
 from waterclock.proto.events import (
     JobCreated,

@@ -9,8 +9,8 @@ from croniter import croniter
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from waterclock.core.domain.schedule.errors import InvalidSchedule
 from waterclock.core.domain.schedule.expression import NICKNAMES, parse
+from waterclock.core.domain.schedule.fire import InvalidSchedule
 
 EPOCH = datetime(1970, 1, 1)
 

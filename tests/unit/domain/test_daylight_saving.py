@@ -5,8 +5,7 @@ from datetime import datetime
 import pytest
 
 from waterclock.core.domain.instants import instant_of
-from waterclock.core.domain.schedule.fires import Fires, compile
-from waterclock.core.domain.schedule.preview import preview
+from waterclock.core.domain.schedule.fires import Fires, compile, preview
 from waterclock.proto.policies import DstGap, DstOverlap
 from waterclock.proto.spec import Schedule
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from waterclock.core.domain.workflow.rerun import outcomes, to_run_again
-from waterclock.core.domain.workflow.shape import shape_of
+from waterclock.core.domain.workflow.shape import outcomes, shape_of, to_run_again
 from waterclock.proto.spec import Node, Shell, Workflow
 
 TRUE = Shell(command="true")

@@ -8,7 +8,7 @@ import pytest
 
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.job.parse import define_schedule, read_preview
-from waterclock.core.domain.schedule.preview import preview
+from waterclock.core.domain.schedule.fires import preview
 
 PAGE = (Path(__file__).parents[3] / "docs" / "schedules.md").read_text()
 RULES = {"next_valid": "dst_gap", "skip": "dst_gap", "first": "dst_overlap", "both": "dst_overlap"}

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of, rfc3339
-from waterclock.core.domain.schedule.fires import Fires, InvalidSchedule, compile, jittered
-from waterclock.core.domain.schedule.preview import preview
+from waterclock.core.domain.schedule.fires import Fires, InvalidSchedule, compile, jittered, preview
 from waterclock.proto.spec import Schedule
 
 

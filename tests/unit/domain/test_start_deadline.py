@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from waterclock.core.domain import ids
-from waterclock.core.domain.explain.auditor import Auditor
+from waterclock.core.domain.explain.audit import Auditor
 from waterclock.core.domain.explain.explanation import Recorded
-from waterclock.core.domain.explain.why_run import of_run
+from waterclock.core.domain.explain.why_run import explain_run
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.run.deadlines import missed_in_queue
 from waterclock.projector.alerts.alert import AlertState
@@ -81,7 +81,7 @@ def test_why_tells_of_the_queue() -> None:
     events: list[RunEvent] = [queued(), late()]
     records = [Recorded(sequence=n, writer="w", event=event) for n, event in enumerate(events)]
     job = [(7, JobCreated(job_id="nightly", spec=SPEC, at=1, created_at=1, actor="ada"))]
-    found = of_run(RUN, records, job, NOON + 60 * SECOND)
+    found = explain_run(RUN, records, job, NOON + 60 * SECOND)
     assert found.reason == "missed"
     assert found.answer.startswith(
         "it is MISSED: the fire was missed: start deadline of 30 s passed in the queue"

@@ -8,8 +8,8 @@ import pytest
 
 from waterclock.core.domain import ids
 from waterclock.core.domain.explain.explanation import Explanation, JobHistory, Recorded
-from waterclock.core.domain.explain.why_moment import of_moment
-from waterclock.core.domain.explain.why_run import of_run
+from waterclock.core.domain.explain.why_moment import explain_moment
+from waterclock.core.domain.explain.why_run import explain_run
 from waterclock.core.domain.instants import SECOND, instant_of
 from waterclock.proto.events import (
     JobCancelled,
@@ -86,7 +86,7 @@ def spent(found: Explanation) -> list[tuple[str, float]]:
 
 
 def test_a_run_that_went_well_names_definition_owner_executor_and_where_the_time_went() -> None:
-    found = of_run(RUN, log(queued(1), outcome(RunSucceeded, 2, 10)), defined(), NOW)
+    found = explain_run(RUN, log(queued(1), outcome(RunSucceeded, 2, 10)), defined(), NOW)
     assert found.reason == "ran"
     assert found.answer.startswith("it is SUCCESS: attempt 1 succeeded on executor-1 after 8.000 s")
     assert found.definition is not None
@@ -101,13 +101,13 @@ def test_a_run_that_went_well_names_definition_owner_executor_and_where_the_time
 
 
 def test_a_part_waits_for_those_before_it_and_is_not_moved_by_jitter() -> None:
-    found = of_run(RUN, log(queued(30, due=later(29), trigger="workflow")), defined(), later(40))
+    found = explain_run(RUN, log(queued(30, due=later(29), trigger="workflow")), defined(), later(40))
     assert spent(found) == [("waiting", 29), ("scheduler", 1), ("queue", 10)]
     assert found.delays[0].what == "other parts came before it"
 
 
 def test_jitter_waiting_and_retries_each_have_their_share() -> None:
-    found = of_run(
+    found = explain_run(
         RUN,
         log(
             RunWaiting(
@@ -145,7 +145,7 @@ def test_jitter_waiting_and_retries_each_have_their_share() -> None:
 
 
 def test_a_dead_executor_a_snooze_and_a_redrive_are_told_apart() -> None:
-    found = of_run(
+    found = explain_run(
         RUN,
         log(
             queued(0),
@@ -180,7 +180,7 @@ def test_a_dead_executor_a_snooze_and_a_redrive_are_told_apart() -> None:
 
 
 def test_a_dead_letter_took_no_time_after_its_end() -> None:
-    found = of_run(RUN, log(queued(0), outcome(RunFailed, 1, 2, reason="exit 1")), defined(), NOW)
+    found = explain_run(RUN, log(queued(0), outcome(RunFailed, 1, 2, reason="exit 1")), defined(), NOW)
     assert spent(found) == [("queue", 1), ("execution", 1)]
     assert found.answer.startswith(
         "it is FAILED: attempt 1 failed after 1.000 s: exit 1; no attempts are left"
@@ -193,13 +193,13 @@ def test_a_run_asked_for_counts_from_the_request() -> None:
         RunRequested(run_id=run_id, at=THREE, version=7, actor="ada"),
         queued(2, run_id=run_id, trigger="now"),
     )
-    found = of_run(run_id, events, defined(), later(3))
+    found = explain_run(run_id, events, defined(), later(3))
     assert spent(found) == [("scheduler", 2), ("queue", 1)]
     assert found.definition is not None
 
 
 def test_a_run_the_log_does_not_know() -> None:
-    found = of_run(RUN, [], defined(), NOW)
+    found = explain_run(RUN, [], defined(), NOW)
     assert (found.reason, found.answer, found.steps) == ("unknown", "nothing is known of it", ())
 
 
@@ -210,7 +210,7 @@ def test_a_late_word_of_a_replaced_executor_does_not_change_the_answer() -> None
         queued(3, attempt=2),
         outcome(RunSucceeded, 1, 4, attempt=1),
     )
-    assert of_run(RUN, events, defined(), NOW).answer.startswith("it is QUEUED")
+    assert explain_run(RUN, events, defined(), NOW).answer.startswith("it is QUEUED")
 
 
 # --- moments ---------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def ask(
     decided: int | None = NOW,
     records: list[Recorded] | None = None,
 ) -> Explanation:
-    return of_moment("nightly", job, records or log(*events), at, now, decided)
+    return explain_moment("nightly", job, records or log(*events), at, now, decided)
 
 
 def changed(job: JobHistory, kind: type, at: int, **fields: Any) -> JobHistory:

@@ -11,7 +11,7 @@ from waterclock.api.queries import jobs, runs
 from waterclock.api.registry import handles
 from waterclock.core.domain.ids import requested_run_id, run_id
 from waterclock.core.domain.instants import instant_of
-from waterclock.core.domain.schedule.preview import preview
+from waterclock.core.domain.schedule.fires import preview
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
 from waterclock.proto.answers import Fire, Run, RunAccepted

@@ -20,8 +20,7 @@ from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
 from waterclock.core.domain import ids
 from waterclock.core.domain.instants import instant_of
-from waterclock.core.domain.workflow.rerun import outcomes, to_run_again
-from waterclock.core.domain.workflow.shape import shape_of
+from waterclock.core.domain.workflow.shape import outcomes, shape_of, to_run_again
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import commands, methods, queries, spec
 from waterclock.proto.answers import Run, Workflow, WorkflowAccepted, WorkflowRun, WorkflowRunAccepted

@@ -13,9 +13,10 @@ from waterclock.api.queries.changes import change_of_run
 from waterclock.api.queries.history import job_events, job_records, run_records
 from waterclock.api.registry import handles
 from waterclock.core.domain import ids
-from waterclock.core.domain.explain import explanation, why_moment
-from waterclock.core.domain.explain import why_run as explain_run
+from waterclock.core.domain.explain import explanation
 from waterclock.core.domain.explain.explanation import Explanation, Recorded
+from waterclock.core.domain.explain.why_moment import explain_moment
+from waterclock.core.domain.explain.why_run import explain_run
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
 from waterclock.core.jetstream.definitions import Definition
 from waterclock.core.runtime.clock import now_us
@@ -54,7 +55,7 @@ async def why_run(app: Application, request: WhyQuery, caller: Caller) -> Why:
         answer = f"{request.run_id} has not begun: {reason}. It is part of {workflow_run_id}."
         return Why(subject=request.run_id, answer=answer, steps=[], reason="under_way")
     definitions = await job_events(app, ids.job_of(request.run_id))
-    return _answer(explain_run.of_run(request.run_id, records, definitions, now_us()))
+    return _answer(explain_run(request.run_id, records, definitions, now_us()))
 
 
 @handles(methods.JOBS_WHY)
@@ -72,16 +73,13 @@ async def why_job(app: Application, request: WhyQuery, caller: Caller) -> Why:
         """All is decided, and a run that there was has ended."""
         if decided <= settled:
             return False
-        return (
-            why_moment.of_moment(request.job_id or "", definitions, records, moment, now).reason
-            != "under_way"
-        )
+        return explain_moment(request.job_id or "", definitions, records, moment, now).reason != "under_way"
 
     records = await job_records(app, request.job_id, min(at, datetime.now(UTC)) - _BEFORE, enough)
     partition = app.partition_of(request.job_id)
     owned = (await fleet.partitions(app.control, app.settings.partitions))[partition]
     decided = None if owned.cursor is None else instant_of(owned.cursor)
-    found = why_moment.of_moment(request.job_id, definitions, records, moment, now, decided)
+    found = explain_moment(request.job_id, definitions, records, moment, now, decided)
     return _answer(found)
 
 

@@ -14,7 +14,7 @@ from waterclock.api.request_bodies import refused_definition
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.job.parse import define_schedule
 from waterclock.core.domain.job.validate import InvalidDefinition
-from waterclock.core.domain.schedule.preview import preview as fires_of
+from waterclock.core.domain.schedule.fires import preview as fires_of
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
 from waterclock.proto.answers import Fire, Fires

@@ -1,7 +1,4 @@
-"""The answer to "why?".
-
-What is explained: events with where and by whom they were written.
-"""
+"""What is explained (events, with where and by whom they were written) and the answer."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -80,7 +77,7 @@ class Delay(Struct, frozen=True, kw_only=True):
     what: str
 
 
-class Definition(Struct, frozen=True, kw_only=True):
+class DecidedBy(Struct, frozen=True, kw_only=True):
     """The definition a run was decided by."""
 
     version: int
@@ -97,7 +94,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     """In one or two sentences."""
     steps: tuple[Step, ...] = ()
     delays: tuple[Delay, ...] = ()
-    definition: Definition | None = None
+    definition: DecidedBy | None = None
     decided_by: str | None = None
     """The scheduler that owned the partition."""
     executors: tuple[str, ...] = ()

@@ -1,7 +1,4 @@
-"""Why a schedule does not fire at a moment: what in it stands in the way.
-
-The fires of a schedule around a moment.
-"""
+"""The fires of a schedule around a moment, and why it does not fire at that moment."""
 
 from datetime import timedelta
 from zoneinfo import ZoneInfo
@@ -9,9 +6,9 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Struct
 
-from waterclock.core.domain.explain import words
+from waterclock.core.domain.explain import wording
 from waterclock.core.domain.explain.explanation import Reason
-from waterclock.core.domain.explain.words import when
+from waterclock.core.domain.explain.wording import when
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
 from waterclock.core.domain.schedule.fire import Fire, Note
 from waterclock.core.domain.schedule.fires import InvalidSchedule, compile
@@ -76,10 +73,10 @@ def _bound(schedule: Schedule, name: str, at: Instant) -> str | None:
     if schedule.schedule_type == "INTERVAL":
         free = msgspec.structs.replace(schedule, end_at=None)
     if schedule.start_at is not None and at < instant_of(schedule.start_at):
-        return f"its schedule starts only at {words.moment(instant_of(schedule.start_at))}"
+        return f"its schedule starts only at {wording.moment(instant_of(schedule.start_at))}"
     if schedule.end_at is not None and at >= instant_of(schedule.end_at):
         would = "it would have been due, but its" if fire_at(free, name, at) is not None else "its"
-        return f"{would} schedule ended at {words.moment(instant_of(schedule.end_at))}"
+        return f"{would} schedule ended at {wording.moment(instant_of(schedule.end_at))}"
     return None
 
 
@@ -91,7 +88,7 @@ def _clock_turned(schedule: Schedule, name: str, at: Instant) -> tuple[Reason, s
     both = msgspec.structs.replace(schedule, dst_overlap="both")
     if schedule.dst_overlap == "first" and fire_at(both, name, at) is not None:
         first = _noted(schedule, name, at, "dst_overlap")
-        fired = "" if first is None else f", at {words.moment(first)}"
+        fired = "" if first is None else f", at {wording.moment(first)}"
         return (
             "dst_overlap",
             f"{local} comes twice that day in {zone}, and dst_overlap is first: it fired the first time{fired}",
@@ -104,7 +101,7 @@ def _clock_turned(schedule: Schedule, name: str, at: Instant) -> tuple[Reason, s
         return "dst_gap", f"its local time did not exist that day in {zone}, and dst_gap is skip"
     return (
         "dst_gap",
-        f"its local time did not exist that day in {zone}: it fired at the first instant after, {words.moment(gap)}",
+        f"its local time did not exist that day in {zone}: it fired at the first instant after, {wording.moment(gap)}",
     )
 
 
@@ -121,11 +118,11 @@ def _noted(schedule: Schedule, name: str, at: Instant, note: Note) -> Instant | 
 def _between(schedule: Schedule, times: Around) -> str:
     parts = [f"it was not due then ({when(schedule)})"]
     if times.previous is not None:
-        parts.append(f"the fire before is at {words.moment(times.previous)}")
+        parts.append(f"the fire before is at {wording.moment(times.previous)}")
     parts.append(
         "it does not fire again"
         if times.following is None
-        else f"the next at {words.moment(times.following)}"
+        else f"the next at {wording.moment(times.following)}"
     )
     return "; ".join(parts)
 

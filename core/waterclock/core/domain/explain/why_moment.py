@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from waterclock.core.domain.explain import words
+from waterclock.core.domain.explain import wording
 from waterclock.core.domain.explain.definition_spans import Span, spans
 from waterclock.core.domain.explain.explanation import Explanation, JobHistory, Reason, Recorded, Step
 from waterclock.core.domain.explain.not_due import Around, around, not_due
-from waterclock.core.domain.explain.why_run import absence, of_run, step
+from waterclock.core.domain.explain.why_run import absence, explain_run, step
 from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import (
     Instant,
@@ -23,7 +23,7 @@ from waterclock.proto.events import (
 )
 
 
-def of_moment(
+def explain_moment(
     job_id: str,
     job: JobHistory,
     records: Sequence[Recorded],
@@ -36,7 +36,7 @@ def of_moment(
     A moment in whole seconds means that second.
     """
     found = _explained(job_id, job, records, at, now, decided)
-    subject = f"{job_id} at {words.moment(at)}"
+    subject = f"{job_id} at {wording.moment(at)}"
     if found.run_id is not None:
         return msgspec.structs.replace(found, subject=subject)
     steps = [_defined(version, event) for version, event in job if event.at <= at + SECOND]
@@ -53,26 +53,28 @@ def _explained(
 ) -> Explanation:
     if (run_id := _run_at(records, at)) is not None:
         own = [record for record in records if record.event.run_id == run_id]
-        return of_run(run_id, own, job, now)
+        return explain_run(run_id, own, job, now)
     if (missed := _missed_at(records, at)) is not None:
-        return _answer("missed", words.of_run(missed.event) + absence(missed), steps=(step(missed),))
+        return _answer("missed", wording.run_event(missed.event) + absence(missed), steps=(step(missed),))
     before = [(version, event) for version, event in job if event.at < at + SECOND]
     if not before:
         if not job:
             return _answer("unknown", f"nothing is known of {job_id}")
-        return _answer("not_created", f"it did not exist yet: it was created at {words.moment(job[0][1].at)}")
+        return _answer(
+            "not_created", f"it did not exist yet: it was created at {wording.moment(job[0][1].at)}"
+        )
     _, state = before[-1]
     times = around(state.spec.schedule, state.spec.name, at)
     if isinstance(state, JobCancelled):
-        text = f"{_who(state)} cancelled the job at {words.moment(state.at)}{_noted(state)}"
+        text = f"{_who(state)} cancelled the job at {wording.moment(state.at)}{_noted(state)}"
         return _answer("job_cancelled", text)
     if (paused := _pause(job, at)) is not None:
         due = "it would have been due, but " if times.here is not None else "it was not due then, and "
-        text = f"{due}{_who(paused)} had paused the job at {words.moment(paused.at)}{_noted(paused)}"
+        text = f"{due}{_who(paused)} had paused the job at {wording.moment(paused.at)}{_noted(paused)}"
         return _answer("paused", text, times)
     for record in records:
         if isinstance(record.event, ScheduleEnded) and record.event.at < at:
-            return _answer("ended", words.of_run(record.event), times, (step(record),))
+            return _answer("ended", wording.run_event(record.event), times, (step(record),))
     span = next(
         (span for span in spans(job, max(now, at)) if span.after < at + SECOND <= span.until + SECOND), None
     )
@@ -100,11 +102,11 @@ def _due(
     if times.here > now:
         text = "it is due then, and that has not come yet"
         if wishes:
-            text += f"; {words.of_run(wishes[-1].event)}"
+            text += f"; {wording.run_event(wishes[-1].event)}"
         return _answer("future", text, times, tuple(map(step, wishes)))
     if span.spec.schedule.max_fires is not None and decided is not None and decided >= times.here:
         return _answer("ended", f"its max_fires of {span.spec.schedule.max_fires} were reached", times)
-    known = "" if decided is None else f": its partition is decided up to {words.moment(decided)}"
+    known = "" if decided is None else f": its partition is decided up to {wording.moment(decided)}"
     return _answer("undecided", f"it was due, and nobody has decided it yet{known}", times)
 
 
@@ -157,7 +159,7 @@ def _answer(
 
 
 def _defined(version: int, event: JobEvent) -> Step:
-    return Step(at=event.at, what=words.of_job(event, version), by=event.actor)
+    return Step(at=event.at, what=wording.job_event(event, version), by=event.actor)
 
 
 def _who(event: JobEvent) -> str:

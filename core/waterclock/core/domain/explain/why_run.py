@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from waterclock.core.domain.explain import words
+from waterclock.core.domain.explain import wording
 from waterclock.core.domain.explain.delays import delays
 from waterclock.core.domain.explain.explanation import (
-    Definition,
+    DecidedBy,
     Delay,
     Explanation,
     JobHistory,
@@ -14,7 +14,7 @@ from waterclock.core.domain.explain.explanation import (
     Step,
     instance_of,
 )
-from waterclock.core.domain.explain.words import policy
+from waterclock.core.domain.explain.wording import policy
 from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.proto.events import (
     Instant,
@@ -36,7 +36,7 @@ _NOTABLE = 0.1
 """A stretch of the time is worth a word from this share on."""
 
 
-def of_run(run_id: str, records: Sequence[Recorded], job: JobHistory, now: Instant) -> Explanation:
+def explain_run(run_id: str, records: Sequence[Recorded], job: JobHistory, now: Instant) -> Explanation:
     """Its definition, everything that happened to it, and where the time went. `records`: the run's own, in order."""
     events = [record.event for record in records]
     status, telling = _state(events)
@@ -58,7 +58,7 @@ def of_run(run_id: str, records: Sequence[Recorded], job: JobHistory, now: Insta
 
 def step(record: Recorded) -> Step:
     return Step(
-        at=record.event.at, what=words.of_run(record.event), sequence=record.sequence, by=record.writer
+        at=record.event.at, what=wording.run_event(record.event), sequence=record.sequence, by=record.writer
     )
 
 
@@ -66,8 +66,8 @@ def absence(record: Recorded) -> str:
     """Since when nobody had decided anything when fires were found to be missed."""
     if not isinstance(record.event, RunsMissed) or record.decided_before is None:
         return ""
-    until = words.moment(record.event.at)
-    text = f"; nobody had decided for this partition from {words.moment(record.decided_before)} to {until}"
+    until = wording.moment(record.event.at)
+    text = f"; nobody had decided for this partition from {wording.moment(record.decided_before)} to {until}"
     before, after = record.owner_before, instance_of(record.writer)
     if before is not None and instance_of(before) != after:
         text += f", when {after} took over from {instance_of(before)}"
@@ -104,34 +104,34 @@ def _answer(
 ) -> str:
     if status is None or telling is None:
         return "nothing is known of it"
-    text = f"it is {status}: {words.of_run(telling)}"
+    text = f"it is {status}: {wording.run_event(telling)}"
     if decision is not None:
         text += absence(decision)
     late = [delay for delay in spent if delay.kind not in ("execution", "ended")]
     worst = max(late, key=lambda delay: delay.share, default=None)
     if worst is not None and worst.share >= _NOTABLE:
-        text += f"; {worst.share:.0%} of its time ({words.span(worst.end - worst.start)}): {worst.what}"
+        text += f"; {worst.share:.0%} of its time ({wording.span(worst.end - worst.start)}): {worst.what}"
     return text
 
 
-def _definition(events: Sequence[RunEvent], job: JobHistory) -> Definition | None:
+def _definition(events: Sequence[RunEvent], job: JobHistory) -> DecidedBy | None:
     version = next(
         (event.version for event in events if isinstance(event, (*_DECISIONS, RunRequested))),
         None,
     )
     for known, event in job:
         if known == version:
-            return Definition(
+            return DecidedBy(
                 version=known, at=event.at, actor=event.actor, note=event.note, policy=policy(event.spec)
             )
     return None
 
 
-def _defined(definition: Definition | None, job: JobHistory) -> list[Step]:
+def _defined(definition: DecidedBy | None, job: JobHistory) -> list[Step]:
     if definition is None:
         return []
     event = next(event for version, event in job if version == definition.version)
-    what = f"{words.of_job(event, definition.version)}: {definition.policy}"
+    what = f"{wording.job_event(event, definition.version)}: {definition.policy}"
     return [Step(at=definition.at, what=what, by=event.actor)]
 
 

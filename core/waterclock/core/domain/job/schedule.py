@@ -12,7 +12,7 @@ from waterclock.core.domain.job import durations
 from waterclock.core.domain.job.request_fields import value_of, value_or
 from waterclock.core.domain.job.validate import Problems
 from waterclock.core.domain.schedule import exclusions, expression
-from waterclock.core.domain.schedule.errors import InvalidSchedule
+from waterclock.core.domain.schedule.fire import InvalidSchedule
 from waterclock.core.domain.schedule.fires import SHORTEST_INTERVAL, compile
 from waterclock.core.domain.schedule.zone import zone
 from waterclock.proto.policies import ScheduleType, Time

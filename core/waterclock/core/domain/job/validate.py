@@ -1,11 +1,5 @@
-"""Gathers what is wrong with a definition, so that a user hears of all of it at once.
-
-A definition that cannot be accepted, with everything that is wrong with it.
-
-How much a definition may weigh.
-
-What no value in a definition may contain, however deep inside: it would not survive the log, the environment of a
-process or the database.
+"""What may be wrong with a definition: gathered, so that a user hears of all of it at once; the limits on its size; and
+what no value in it may contain, however deep inside, because the log, an environment or the database would not take it.
 """
 
 from math import isfinite

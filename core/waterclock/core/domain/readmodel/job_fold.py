@@ -8,7 +8,7 @@ both.
 from typing import assert_never
 
 from waterclock.core.domain.readmodel.rows import JobRow, clean
-from waterclock.core.domain.schedule.errors import InvalidSchedule
+from waterclock.core.domain.schedule.fire import InvalidSchedule
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.core.domain.schedule.fires import counts_from
 from waterclock.proto.events import (

@@ -1,6 +1,5 @@
-"""The run state machine, as one table. The picture in docs/run-states.md and a test are made from it.
-
-The run state machine as a picture for the docs, drawn from the table that the code runs by.
+"""The run state machine, as one table. `python -m waterclock.core.domain.run.states` draws docs/run-states.md from it,
+and a test walks it.
 """
 
 from waterclock.proto.events import (

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 
 from waterclock.core.domain.instants import SECOND, instant_of
-from waterclock.core.domain.schedule.errors import InvalidSchedule
+from waterclock.core.domain.schedule.fire import InvalidSchedule
 from waterclock.core.domain.schedule.zone import TURN, Zone
 
 _DAY = 86_400

@@ -16,7 +16,7 @@ from msgspec import Struct
 from waterclock.core.domain.ids import fraction
 from waterclock.core.domain.schedule.cron import Cron
 from waterclock.core.domain.schedule.days import Days
-from waterclock.core.domain.schedule.errors import InvalidSchedule
+from waterclock.core.domain.schedule.fire import InvalidSchedule
 
 NICKNAMES = {
     "@hourly": "0 * * * *",

@@ -1,8 +1,18 @@
-"""One moment at which a schedule fires."""
+"""One moment at which a schedule fires, and the error for a schedule that makes no sense."""
 
 from typing import Literal
 
 from msgspec import Struct
+
+
+class InvalidSchedule(ValueError):
+    """Names the field of the schedule and what is wrong with it."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
 
 Note = Literal["dst_gap", "dst_overlap"]
 

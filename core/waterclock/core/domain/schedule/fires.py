@@ -1,19 +1,18 @@
-"""All the fires of a schedule, in either direction from any instant.
-
-Fires that need no calendar: a fixed interval, and a single instant.
-"""
+"""All the fires of a schedule, in either direction from any instant; and the next few as a person reads them."""
 
 from functools import lru_cache
 from typing import Protocol, assert_never
+from zoneinfo import ZoneInfo
+
+from msgspec import Struct
 
 from waterclock.core.domain.ids import fraction
-from waterclock.core.domain.instants import SECOND, instant_of
+from waterclock.core.domain.instants import SECOND, datetime_of, instant_of, rfc3339
 from waterclock.core.domain.schedule import exclusions, expression
-from waterclock.core.domain.schedule.errors import InvalidSchedule
+from waterclock.core.domain.schedule.cron import ZonedCron
 from waterclock.core.domain.schedule.exclusions import Exclusions
-from waterclock.core.domain.schedule.fire import Fire
+from waterclock.core.domain.schedule.fire import Fire, InvalidSchedule, Note
 from waterclock.core.domain.schedule.zone import FIRST, LAST, Zone, zone
-from waterclock.core.domain.schedule.zoned_cron import ZonedCron
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import Schedule
 
@@ -219,3 +218,32 @@ def _sources(schedule: Schedule, place: Zone, name: str) -> tuple[Source, ...]:
 
 def _tells_more(fire: Fire, best: Fire) -> bool:
     return fire.scheduled == best.scheduled and best.note is None
+
+
+class FireView(Struct, frozen=True, kw_only=True):
+    time: str
+    """RFC 3339 in UTC."""
+    local: str
+    """The same instant on the schedule's wall clock, with its offset."""
+    note: Note | None
+
+
+def preview(schedule: Schedule, name: str, start: int, n: int) -> list[FireView]:
+    """The first `n` fires from `start` on, itself included; never more than `max_fires`."""
+    fires = compile(schedule, name)
+    if schedule.max_fires is not None:
+        n = min(n, schedule.max_fires)
+    found: list[Fire] = []
+    fire = Fire(start) if schedule.schedule_type == "IMMEDIATE" else fires.at_or_after(start)
+    while fire is not None and len(found) < n:
+        found.append(fire)
+        fire = fires.after(fire.scheduled)
+    place = ZoneInfo(schedule.timezone)
+    return [
+        FireView(
+            time=rfc3339(fire.scheduled),
+            local=datetime_of(fire.scheduled).astimezone(place).isoformat(),
+            note=fire.note,
+        )
+        for fire in found
+    ]

@@ -1,7 +1,4 @@
-"""Events in words, for people who ask why.
-
-A definition's rules in words.
-"""
+"""Events and a definition's rules in words, for people who ask why."""
 
 from typing import assert_never
 
@@ -119,7 +116,7 @@ def span(microseconds: int) -> str:
     )
 
 
-def of_run(event: RunEvent) -> str:
+def run_event(event: RunEvent) -> str:
     match event:
         case RunRequested():
             return f"{_somebody(event.actor)} asked for a run of version {event.version}"
@@ -219,7 +216,7 @@ def of_run(event: RunEvent) -> str:
             assert_never(event)
 
 
-def of_job(event: JobEvent, version: int) -> str:
+def job_event(event: JobEvent, version: int) -> str:
     who = _somebody(event.actor)
     match event:
         case JobCreated():
