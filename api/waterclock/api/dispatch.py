@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from waterclock.api import commands, explain, queries
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import inward, outward
 from waterclock.api.errors import Unavailable
 from waterclock.api.metrics import SECONDS, STREAMS

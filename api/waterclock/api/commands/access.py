@@ -1,7 +1,7 @@
 """Who may do what: making and revoking tokens, and what namespaces may hold."""
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import Forbidden, NotFound
 from waterclock.api.queries.access import token_answer
 from waterclock.api.registry import handles

@@ -5,7 +5,7 @@ import secrets
 import msgspec
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import scoped
 from waterclock.api.commands import dependencies, job_specs, jobs
 from waterclock.api.errors import Conflict, Invalid

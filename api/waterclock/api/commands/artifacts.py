@@ -9,7 +9,7 @@ from typing import IO
 import msgspec
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import Invalid, TooLarge
 from waterclock.api.queries.artifacts import Upload, artifact_answer, find_upload, upload_key
 from waterclock.api.registry import handles

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import Conflict, Invalid
 from waterclock.api.queries.backfills import (
     BackfillState,

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import scoped
 from waterclock.api.commands import dependencies, job_specs
 from waterclock.api.commands.job_specs import BatchDefinitions

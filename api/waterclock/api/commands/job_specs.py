@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import UNSET, Struct, structs
 
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import DEFAULT, scoped, unscoped
 from waterclock.api.errors import Forbidden, TooLarge
 from waterclock.api.request_bodies import refused_definition

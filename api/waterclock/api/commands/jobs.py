@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Callable
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.commands import dependencies, job_specs
 from waterclock.api.errors import Conflict, VersionMismatch
 from waterclock.api.queries import jobs

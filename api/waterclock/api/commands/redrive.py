@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.commands.workflows import rerun_workflow_runs
 from waterclock.api.errors import Conflict, Invalid
 from waterclock.api.queries import runs

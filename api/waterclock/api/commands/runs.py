@@ -5,7 +5,7 @@ from datetime import datetime
 from hashlib import blake2b
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import Conflict, Invalid
 from waterclock.api.queries import jobs, runs
 from waterclock.api.registry import handles

@@ -8,7 +8,7 @@ import secrets
 from msgspec import UNSET
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.commands import create as create_job
 from waterclock.api.commands import jobs, runs
 from waterclock.api.errors import Conflict, Invalid, NotFound

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import namespace_of
 from waterclock.api.queries import fleet
 from waterclock.api.registry import streams

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import namespace_of
 from waterclock.api.errors import Invalid, NotFound
 from waterclock.api.queries import fleet, jobs, workflows

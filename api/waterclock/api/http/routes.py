@@ -1,19 +1,30 @@
-"""The method table over REST, and the few pages beside it."""
+"""The method table over REST, and the few pages beside it. Artifacts are streamed both ways, as they are."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 from litestar import Litestar, Request, Response
 from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
+from litestar.response import Stream
 
 from waterclock.api.application import Application
-from waterclock.api.dispatch import answer, answers
+from waterclock.api.auth.gate import Caller
+from waterclock.api.commands.artifacts import store
+from waterclock.api.dispatch import answer, answers, outages_as_refusals
 from waterclock.api.errors import Refused
-from waterclock.api.http import artifacts, response
+from waterclock.api.http import response
 from waterclock.api.http.pages import pages
 from waterclock.api.http.request import read_request
 from waterclock.api.metrics import REQUESTS
+from waterclock.api.queries.artifacts import content
+from waterclock.proto import methods
+from waterclock.proto.answers import Artifact
 from waterclock.proto.methods import METHODS, Method, Rest
+from waterclock.proto.queries import ArtifactRef
+
+AnyRequest = Request[Any, Any, Any]
 
 _BODY_LIMITS = {"json": 16 << 20, "lines": 64 << 20, "bytes": 4 << 30}
 
@@ -35,7 +46,7 @@ def build(app: Application) -> Litestar:
 
 
 def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteHandler:
-    async def endpoint(request: Request[Any, Any, Any]) -> Response[Any]:
+    async def endpoint(request: AnyRequest) -> Response[Any]:
         try:
             answered = await respond(request)
         except Refused as refused:
@@ -44,13 +55,13 @@ def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteH
         REQUESTS.labels(method.name, "rest", answered.status_code).inc()
         return answered
 
-    async def respond(request: Request[Any, Any, Any]) -> Response[Any]:
+    async def respond(request: AnyRequest) -> Response[Any]:
         caller = app.gate.admit(method, request.headers.get("authorization"))
         if rest.body == "bytes":
-            return response.write(request, rest, await artifacts.upload(app, request, caller))
+            return response.write(request, rest, await _upload(app, request, caller))
         asked = await read_request(request, method, rest)
         if rest.answer == "bytes":
-            return await artifacts.download(app, request, asked, caller)
+            return await _download(app, request, asked, caller)
         if method.streaming:
             return await response.stream(method, rest, answers(app, method, asked, caller))
         return response.write(request, rest, await answer(app, method, asked, caller))
@@ -68,3 +79,24 @@ def _paths(path: str) -> list[str]:
     """With and without the version, in the framework's notation."""
     typed = path.replace("}", ":str}")
     return [typed, typed.removeprefix("/v1")]
+
+
+async def _upload(app: Application, http: AnyRequest, caller: Caller) -> Artifact:
+    caller.must(methods.ARTIFACTS_CREATE)
+    name = http.query_params.get("name", "")[:256]
+    with outages_as_refusals():
+        return await store(app, http.stream(), name, caller)
+
+
+async def _download(app: Application, http: AnyRequest, asked: ArtifactRef, caller: Caller) -> Response[Any]:
+    artifact = await answer(app, methods.ARTIFACTS_GET, asked, caller)
+    if "application/json" in http.headers.get("accept", ""):
+        return Response(msgspec.json.encode(artifact), media_type="application/json")
+    body = _nothing() if http.method == "HEAD" else content(app, artifact)
+    headers = {"Content-Length": str(artifact.size), "ETag": f'"{artifact.artifact}"'}
+    return Stream(body, media_type="application/octet-stream", headers=headers)
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""

@@ -1,7 +1,7 @@
 """Looking at tokens and namespaces: an administrator of the default namespace sees all, others their own."""
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.tokens import Grant
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import datetime_of

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import NotFound
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import datetime_of

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import NotFound
 from waterclock.api.readmodels.runs import BackfillProgress, backfill_progress
 from waterclock.api.registry import handles

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import namespace_of
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import SECOND, datetime_of

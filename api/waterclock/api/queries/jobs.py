@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from waterclock.api import views
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import scoped
 from waterclock.api.errors import NotFound
 from waterclock.api.readmodels import jobs, runs

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.queries.changes import status_after
 from waterclock.api.queries.runs import find
 from waterclock.api.registry import streams

@@ -3,7 +3,7 @@
 import msgspec
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import namespace_of
 from waterclock.api.errors import NotFound
 from waterclock.api.queries.history import run_events

@@ -5,7 +5,7 @@ from contextlib import suppress
 from msgspec import UNSET
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.queries.jobs import find, job_answer
 from waterclock.api.readmodels import runs
 from waterclock.api.readmodels.pool import ReadModelsAway

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.queries import fleet
 from waterclock.api.readmodels import runs
 from waterclock.api.readmodels.freshness import positions

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import Invalid
 from waterclock.api.queries.changes import (
     Selection,

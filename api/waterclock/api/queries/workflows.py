@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import UNSET, Struct, structs
 
 from waterclock.api.application import Application
-from waterclock.api.auth.caller import Caller
+from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import NotFound
 from waterclock.api.queries import jobs, runs
 from waterclock.api.readmodels import jobs as job_rows
