@@ -229,7 +229,7 @@ class Connection:
             self._opening.reschedule(asyncio.get_running_loop().time())
 
     def _not_allowed(self, subject: str) -> None:
-        """The server answers such a question only with an error about its subject: those who asked it are told."""
+        """The server answers such a request only with an error that names its subject: fail all requests to it."""
         for asked, answer in self._asked.values():
             if asked == subject and not answer.done():
                 answer.set_exception(NotAllowed(f"our NATS user may not publish to {subject}"))

@@ -77,7 +77,7 @@ class WireClient(Client):
         self._transport.write(data)
 
     def send_soon(self, data: bytes) -> None:
-        """Write at the end of this turn of the loop, together with all else said in it; lost if disconnected."""
+        """Write at the end of this turn of the loop, together with everything else sent in it; lost if disconnected."""
         if not self._gathered:
             asyncio.get_running_loop().call_soon(self.send_gathered)
         self._gathered.append(data)
@@ -122,7 +122,7 @@ class WireClient(Client):
         self._pending_data_size = 0
 
     def _connect_command(self) -> bytes:
-        """The first thing said that is secret. nats-py would say it in the clear if the server offers no TLS."""
+        """The first secret that is sent. nats-py would send it in the clear if the server offers no TLS."""
         if "tls" in self.options and self._encryption is None:
             raise NatsError("nats: the server does not speak TLS")
         return super()._connect_command()

@@ -38,7 +38,7 @@ class Role(Struct, frozen=True, kw_only=True):
     """Streams of which messages are removed."""
     everything: bool = False
     plain_inbox: bool = False
-    """Hears answers under `_INBOX`, as every NATS tool does that was told nothing else."""
+    """Receives answers under `_INBOX`, the default of every NATS tool."""
 
     @property
     def inbox(self) -> str:
@@ -48,9 +48,9 @@ class Role(Struct, frozen=True, kw_only=True):
     def may_publish(self) -> list[str]:
         if self.everything:
             return [">"]
-        said = [*self.publishes, *(f"{ROLE[name].inbox}.>" for name in self.answers)]
-        said += [f"$JS.ACK.{stream}.>" for stream in self.takes]
-        return said + [f"{_API}.{call}" for call in self._calls()]
+        subjects = [*self.publishes, *(f"{ROLE[name].inbox}.>" for name in self.answers)]
+        subjects += [f"$JS.ACK.{stream}.>" for stream in self.takes]
+        return subjects + [f"{_API}.{call}" for call in self._calls()]
 
     def may_subscribe(self) -> list[str]:
         return [">"] if self.everything else [*self.subscribes, f"{self.inbox}.>"]
@@ -175,10 +175,10 @@ def table() -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for role in ROLES:
-        said = (*role.publishes, *(f"{ROLE[name].inbox}.>" for name in role.answers))
+        subjects = (*role.publishes, *(f"{ROLE[name].inbox}.>" for name in role.answers))
         cells = (
             f"**{role.name}**: {role.purpose}",
-            "`>`" if role.everything else _listed(said),
+            "`>`" if role.everything else _listed(subjects),
             "`>`" if role.everything else _listed(role.may_subscribe()),
             "all" if role.everything else _listed(role.reads),
             "all" if role.everything else _listed((*role.gets, *(f"{s} consumers" for s in role.counts))),

@@ -79,7 +79,7 @@ class Pull:
 
     @property
     def pending(self) -> int:
-        """How many messages are there to be taken, by what was last heard."""
+        """How many messages are there to be taken, by the last message or answer of the server."""
         return self._source.pending + len(self._arrived)
 
     @property

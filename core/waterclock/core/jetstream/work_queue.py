@@ -47,22 +47,22 @@ class _Ask:
 
 
 class Acks:
-    """What may be said about a delivery, whoever took it. Cheap, and lost when the server is away."""
+    """Acknowledgements of deliveries, whoever took them. Cheap, and lost when the server is away."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def ack(self, delivery: Delivery) -> None:
-        self._say(delivery, b"+ACK")
+        self._send(delivery, b"+ACK")
 
     def nak(self, delivery: Delivery, delay: float | None = None) -> None:
         """Give it back: to anybody, now or after `delay` seconds."""
-        self._say(delivery, b"-NAK" if delay is None else b'-NAK {"delay": %d}' % int(delay * _SECOND))
+        self._send(delivery, b"-NAK" if delay is None else b'-NAK {"delay": %d}' % int(delay * _SECOND))
 
     def progress(self, delivery: Delivery) -> None:
-        self._say(delivery, b"+WPI")
+        self._send(delivery, b"+WPI")
 
-    def _say(self, delivery: Delivery, body: bytes) -> None:
+    def _send(self, delivery: Delivery, body: bytes) -> None:
         self._connection.nc.send_soon(b"PUB %b %d\r\n%b\r\n" % (delivery.reply.encode(), len(body), body))
 
 

@@ -49,8 +49,8 @@ def with_database_tls(settings: Settings) -> Settings:
         if file is not None and not file.is_file():
             raise SettingsError(setting, "a file in PEM that is there", file, "TLS")
     url = urlsplit(settings.database_url)
-    said = {"ssl_min_protocol_version": "TLSv1.2", **dict(parse_qsl(url.query)), **query}
-    secured = url._replace(query=urlencode(said, safe="/:")).geturl()
+    parameters = {"ssl_min_protocol_version": "TLSv1.2", **dict(parse_qsl(url.query)), **query}
+    secured = url._replace(query=urlencode(parameters, safe="/:")).geturl()
     return msgspec.structs.replace(settings, database_url=secured)
 
 
