@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, assert_never
 
 from msgspec import Struct
 
@@ -15,18 +15,43 @@ from waterclock.core.domain.ids import job_of
 from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.events import (
+    BackfillEnded,
+    BackfillRequested,
+    BackfillSteered,
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
+    DependentChanged,
     Instant,
     JobEvent,
+    NodeCleared,
     NodeMarked,
+    NoticesDelivered,
     Outcome,
+    OutcomeRejected,
+    RerunRequested,
+    RunCancelled,
+    RunCancelRequested,
+    RunClosed,
     RunEvent,
+    RunFailed,
+    RunLost,
     RunOpened,
+    RunProgressed,
     RunQueued,
+    RunReported,
+    RunRequested,
+    RunRetryRequested,
+    RunReturned,
     RunSkipped,
     RunsMissed,
+    RunSnoozed,
     RunStarted,
+    RunSucceeded,
+    RunTimedOut,
     RunWaiting,
     ScheduleEnded,
+    SkipRequested,
 )
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.verdicts import TERMINAL, RunStatus
@@ -121,8 +146,36 @@ class Auditor:
                 run.executor_id = event.executor_id
             case NodeMarked():
                 run.by_hand = True
+            case (
+                RunRequested()
+                | RunSucceeded()
+                | RunFailed()
+                | RunTimedOut()
+                | RunSnoozed()
+                | RunReturned()
+                | RunCancelled()
+                | RunLost()
+                | RunCancelRequested()
+                | RunRetryRequested()
+                | SkipRequested()
+                | BackfillRequested()
+                | BackfillSteered()
+                | BackfillEnded()
+                | RunProgressed()
+                | RunReported()
+                | RunClosed()
+                | RerunRequested()
+                | NodeCleared()
+                | DependenciesChanged()
+                | DependentChanged()
+                | DependencyCompleted()
+                | DependenciesUsed()
+                | NoticesDelivered()
+                | OutcomeRejected()
+            ):
+                pass  # its status is all that changed
             case _:
-                pass
+                assert_never(event)
 
     def report(
         self,

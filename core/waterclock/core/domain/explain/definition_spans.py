@@ -1,6 +1,7 @@
 """Which definition was in force when."""
 
 from collections.abc import Iterable, Iterator
+from typing import assert_never
 
 from msgspec import Struct
 
@@ -41,6 +42,8 @@ def spans(history: Iterable[tuple[int, JobEvent]], until: Instant) -> Iterator[S
                 current = (version, event.spec, after) if _recurs(event.spec) else None
             case JobUpdated() | JobPaused() | JobCancelled():
                 current = None
+            case _:
+                assert_never(event)
     if current is not None:
         yield Span(version=current[0], spec=current[1], after=current[2], until=until)
 

@@ -1,19 +1,33 @@
 """Where the time of a run went: its life cut into stretches, each with a name and its share."""
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from waterclock.core.domain.explain.explanation import Delay, DelayKind
 from waterclock.proto.events import (
+    BackfillEnded,
+    BackfillRequested,
+    BackfillSteered,
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
+    DependentChanged,
     Instant,
     NodeCleared,
+    NodeMarked,
+    NoticesDelivered,
+    OutcomeRejected,
     RerunRequested,
     RunCancelled,
+    RunCancelRequested,
     RunClosed,
     RunEvent,
     RunFailed,
     RunLost,
     RunOpened,
+    RunProgressed,
     RunQueued,
+    RunReported,
     RunRequested,
     RunRetryRequested,
     RunReturned,
@@ -24,6 +38,8 @@ from waterclock.proto.events import (
     RunSucceeded,
     RunTimedOut,
     RunWaiting,
+    ScheduleEnded,
+    SkipRequested,
 )
 
 _WORDS: dict[DelayKind, str] = {
@@ -158,8 +174,26 @@ def _take(clock: _Clock, event: RunEvent) -> None:
             clock.turn(event.at, None)
         case RunClosed():
             clock.turn(event.at, None)
+        case (
+            RunCancelRequested()
+            | SkipRequested()
+            | BackfillRequested()
+            | BackfillSteered()
+            | BackfillEnded()
+            | RunProgressed()
+            | RunReported()
+            | NodeMarked()
+            | DependenciesChanged()
+            | DependentChanged()
+            | DependencyCompleted()
+            | DependenciesUsed()
+            | NoticesDelivered()
+            | OutcomeRejected()
+            | ScheduleEnded()
+        ):
+            pass  # nothing begins or ends with it
         case _:
-            pass
+            assert_never(event)
 
 
 def _due(clock: _Clock, event: RunWaiting | RunQueued | RunOpened | RunSkipped) -> None:

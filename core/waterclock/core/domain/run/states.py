@@ -13,6 +13,7 @@ from waterclock.proto.events import (
     NodeCleared,
     NodeMarked,
     NoticesDelivered,
+    Outcome,
     OutcomeRejected,
     RerunRequested,
     RunCancelled,
@@ -148,17 +149,17 @@ def transition(status: RunStatus | None, event: RunEvent) -> RunStatus | None:
     return target
 
 
+_OF_ATTEMPT = (RunStarted, RunLost)
+_BY_EXECUTOR = (Outcome, RunReported)
+
+
 def is_stale(attempt: int, executor_id: str | None, event: RunEvent) -> bool:
     """Whether an executor speaks of another attempt than the current one, or for an executor that was replaced."""
-    match event:
-        case RunStarted():
-            return event.attempt != attempt
-        case RunSucceeded() | RunFailed() | RunTimedOut() | RunSnoozed() | RunReturned() | RunReported():
-            return event.attempt != attempt or executor_id not in (None, event.executor_id)
-        case RunLost():
-            return event.attempt != attempt
-        case _:
-            return False
+    if isinstance(event, _OF_ATTEMPT):
+        return event.attempt != attempt
+    if isinstance(event, _BY_EXECUTOR):
+        return event.attempt != attempt or executor_id not in (None, event.executor_id)
+    return False
 
 
 _HEAD = """# The states of a run
