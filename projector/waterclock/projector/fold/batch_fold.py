@@ -6,7 +6,7 @@ is a plain insert. The result does not depend on where the log is cut into batch
 """
 
 from collections.abc import Iterable, Mapping
-from typing import assert_never
+from typing import assert_never, cast, get_args
 
 from msgspec import Struct, field
 
@@ -29,8 +29,9 @@ from waterclock.proto.verdicts import TERMINAL
 
 _BY_SCHEDULE = ("schedule", "catch_up")
 _DEAD = ("FAILED", "TIMED_OUT")
-_FIRES = (RunQueued, RunWaiting, RunOpened, RunSkipped, RunsMissed)
 _Fire = RunQueued | RunWaiting | RunOpened | RunSkipped | RunsMissed
+_FIRES = frozenset(get_args(_Fire))
+"""Looked up by type: `isinstance` of a struct costs six times as much when the answer is no."""
 _NOTHING: Mapping[str, int] = {}
 
 
@@ -143,8 +144,8 @@ class BatchFold:
                 changes.dead[run_id] = row
                 changes.revived.discard(run_id)
             self._record_run_end(row, sequence)
-        if isinstance(event, _FIRES):
-            self._record_fire(row, event, sequence)
+        if type(event) in _FIRES:
+            self._record_fire(row, cast(_Fire, event), sequence)
 
     def _record_run_end(self, row: RunRow, sequence: int) -> None:
         job = self._known.jobs.get(row.job_id)
