@@ -1,6 +1,19 @@
-"""How many events leave together."""
+"""How many events are sent together, and what happens when the writer itself fails."""
 
-from waterclock.core.jetstream.frames import MAX_BYTES, MAX_EVENTS, _PartitionBuffer, _tick_before
+from typing import cast
+
+import pytest
+
+from waterclock.core.jetstream.errors import LogUnavailable
+from waterclock.core.jetstream.frames import (
+    MAX_BYTES,
+    MAX_EVENTS,
+    FrameWriter,
+    _PartitionBuffer,
+    _tick_before,
+)
+from waterclock.core.jetstream.publisher import Publisher
+from waterclock.proto.events import RunStarted
 
 
 def buffer_of(*sizes: int) -> _PartitionBuffer:
@@ -41,3 +54,19 @@ def test_frames_that_linger_leave_together_and_never_later_than_promised() -> No
     assert {_tick_before(time) for time in (7.0201, 7.0220, 7.0249)} == {_tick_before(7.0201)}
     assert _tick_before(7.0201) < _tick_before(7.0251)
     assert 7.0249 - 0.005 < _tick_before(7.0249) <= 7.0249
+
+
+class BrokenPublisher:
+    max_payload = 1024 * 1024
+
+    async def publish(self, *_: object, **__: object) -> int:
+        raise RuntimeError("a bug")
+
+
+async def test_what_breaks_the_writer_reaches_whoever_waits_and_its_owner() -> None:
+    writer = FrameWriter(cast(Publisher, BrokenPublisher()), writer="executor-1")
+    with pytest.raises(LogUnavailable, match="a bug"):
+        await writer.append(1, RunStarted(run_id="job@1", at=1, attempt=1, executor_id="executor-1"))
+    with pytest.raises(RuntimeError, match="a bug"):
+        await writer.ready()
+    assert writer.unacknowledged == 0
