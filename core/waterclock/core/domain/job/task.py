@@ -122,12 +122,14 @@ def task_of(request: WorkRequest, name: str, problems: Problems) -> SingleTask:
             http = value_of(request.http)
             assert http is not None
             return http_of(http, problems.under("http"))
-        case [field, *_]:
+        case ["job_type" | "handler" as field, *_]:
             handler = value_or(request.job_type, "") or value_or(request.handler, "")
             _check_id(field, handler, problems)
             return Handler(handler=handler)
-        case _:
+        case []:
             return Handler(handler=_handler_by_name(name, problems))
+        case _:
+            raise AssertionError(f"nothing reads {given[0]}")
 
 
 def _command(request: WorkRequest, problems: Problems) -> Shell | Argv:
