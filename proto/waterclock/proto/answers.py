@@ -87,10 +87,16 @@ class Run(Struct, frozen=True, kw_only=True):
     created_at: datetime | None = None
 
 
-class Job(JobFields, frozen=True, omit_defaults=False):
+class ShownFields(JobFields, frozen=True, kw_only=True, omit_defaults=False):
+    """The fields of the table as answers show them: nothing is left out."""
+
+    retry: RetryPolicy = RetryPolicy()
+
+
+class Job(ShownFields, frozen=True, omit_defaults=False):
     """A definition as it stands, with what it did last and does next.
 
-    The schedule's fields are flat here; `JobFields` brings the others, which follow these when it is written.
+    The schedule's fields are flat here. Those of the table follow when it is written, as they are keyword-only.
     """
 
     job_id: str
@@ -109,7 +115,6 @@ class Job(JobFields, frozen=True, omit_defaults=False):
     dst_overlap: DstOverlap
     exclude: tuple[str, ...]
     task: Task
-    retry: RetryPolicy
     namespace: str
     version: int
     next_run_at: datetime | None
