@@ -1,4 +1,4 @@
-"""What design.md §6 asks for, held against what was measured."""
+"""What the system must reach, held against what was measured."""
 
 from collections.abc import Callable
 from typing import Literal

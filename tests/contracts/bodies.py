@@ -1,4 +1,4 @@
-"""The three request bodies of contract.md, §4, as they stand."""
+"""The three request bodies that the REST interface promises to take, as they stand."""
 
 from typing import Any
 

@@ -1,10 +1,13 @@
-"""What must hold of the repository itself: namespace, locks, images."""
+"""What must hold of the repository itself: namespace, names, layers, locks, images."""
 
 import re
 import tomllib
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
+import grimp
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -19,6 +22,106 @@ LOCKS = ("requirements.lock", "requirements-dev.lock")
 def test_waterclock_is_a_namespace_without_a_file_of_its_own() -> None:
     assert all((ROOT / component / "waterclock").is_dir() for component in COMPONENTS)
     assert [path for path in ROOT.glob("*/waterclock/__init__.py") if path.parts[-3] != ".venv"] == []
+
+
+MODULES = sorted(
+    path.relative_to(ROOT)
+    for component in COMPONENTS
+    for path in (ROOT / component / "waterclock").rglob("*.py")
+)
+POETRY = {
+    *(
+        "aftermath",
+        "apart",
+        "carrier",
+        "crew",
+        "desk",
+        "forsaken",
+        "harm",
+        "heard",
+        "household",
+        "keeper",
+        "lane",
+    ),
+    *(
+        "ledger",
+        "letter",
+        "letters",
+        "lineage",
+        "nemesis",
+        "news",
+        "post",
+        "shelf",
+        "shop",
+        "stir",
+        "story",
+        "taking",
+    ),
+    *("tally", "tape", "tells", "told", "vigil", "ward", "watchman", "witness", "workshop"),
+    *("base", "common", "helpers", "manager", "misc", "utils"),
+}
+FLAT = 24
+"""So many modules in one folder can still be taken in; more want a folder of their own."""
+
+
+def test_no_module_has_a_name_that_only_its_author_understands() -> None:
+    tests = [path.relative_to(ROOT) for top in ("tests", "bench") for path in (ROOT / top).rglob("*.py")]
+    assert [str(path) for path in [*MODULES, *tests] if path.stem.removeprefix("test_") in POETRY] == []
+
+
+def test_no_module_is_called_by_what_it_is_doing() -> None:
+    """Nouns, not gerunds: `puller`, not pulling."""
+    assert [
+        str(path) for path in MODULES if re.search(r"(^|_)\w{2,}ing$", path.stem) and path.stem not in _NOUNS
+    ] == []
+
+
+_NOUNS = {
+    "decoding",
+    "housekeeping",
+    "listing",
+    "masking",
+    "naming",
+    "paging",
+    "signing",
+    "tracing",
+    "wording",
+}
+"""Words that are names of things in this trade."""
+
+
+def test_no_folder_holds_more_than_can_be_taken_in() -> None:
+    counts = Counter(str(path.parent) for path in MODULES if path.stem != "__init__")
+    assert {folder: count for folder, count in counts.items() if count > FLAT} == {}
+
+
+def test_packages_do_not_import_each_other_in_circles() -> None:
+    """In every package its parts, seen as wholes, have an order. The contracts in pyproject.toml say which."""
+    graph = grimp.build_graph("waterclock", cache_dir=None)
+    found = graph.find_matching_direct_imports("waterclock.** -> waterclock.**")
+    imports = {(each["importer"], each["imported"]) for each in found} - _LAZY
+    packages = {module.rpartition(".")[0] for module in graph.modules if "." in module}
+    circles = {}
+    for package in packages:
+        edges: dict[str, set[str]] = {}
+        for importer, imported in imports:
+            one, other = _child(package, importer), _child(package, imported)
+            if one and other and one != other:
+                edges.setdefault(one, set()).add(other)
+        try:
+            list(TopologicalSorter(edges).static_order())
+        except CycleError as error:
+            circles[package] = error.args[1]
+    assert circles == {}
+
+
+_LAZY = {("waterclock.executor.worker", "waterclock.executor.service")}
+"""Inside a function: `worker.run()` starts the service that the worker is part of."""
+
+
+def _child(package: str, module: str) -> str:
+    """The part of a package that a module belongs to."""
+    return module[len(package) + 1 :].partition(".")[0] if module.startswith(f"{package}.") else ""
 
 
 @pytest.mark.parametrize("lock", LOCKS)
