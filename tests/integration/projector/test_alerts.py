@@ -35,13 +35,13 @@ class Receiver:
 
     def __init__(self) -> None:
         self.mood: int | None = 200
-        self.heard: list[tuple[dict[str, str], bytes]] = []
+        self.accepted: list[tuple[dict[str, str], bytes]] = []
         self.calls = 0
         self.url = ""
 
     @property
     def taken(self) -> list[dict[str, Any]]:
-        return [json.loads(body) for _, body in self.heard]
+        return [json.loads(body) for _, body in self.accepted]
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
@@ -63,7 +63,7 @@ class Receiver:
                 if self.mood is None:
                     await asyncio.Event().wait()
                 if self.mood == 200:
-                    self.heard.append((headers, body))
+                    self.accepted.append((headers, body))
                 writer.write(f"HTTP/1.1 {self.mood} x\r\nContent-Length: 0\r\n\r\n".encode())
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass
@@ -165,7 +165,7 @@ async def test_a_critical_failure_is_told_signed_and_resolved(log: Log, receiver
         {"team": "data"},
     )
     assert (resolved["rule"], resolved["status"]) == ("recovered", "resolved")
-    headers, body = receiver.heard[0]
+    headers, body = receiver.accepted[0]
     proof = {"key_id": headers[KEY_ID], "timestamp": headers[TIMESTAMP], "signature": headers[SIGNATURE]}
     now = int(headers[TIMESTAMP])
     assert verify(body, **proof, secrets={"k7": SECRET}, now=now)

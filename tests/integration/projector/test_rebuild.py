@@ -16,8 +16,8 @@ from waterclock.proto.events import RunSnoozed
 
 
 async def rebuilt(nats_url: str, database_url: str) -> tuple[RebuildResult, list[RebuildProgress]]:
-    told: list[RebuildProgress] = []
-    return await rebuild(settings(nats_url, database_url), told.append), told
+    reports: list[RebuildProgress] = []
+    return await rebuild(settings(nats_url, database_url), reports.append), reports
 
 
 async def projected(nats_url: str, database_url: str) -> None:
@@ -34,12 +34,12 @@ async def test_a_rebuild_leaves_the_same_rows(
     await log.append_steps(RandomHistory(seed).steps(runs=150))
     await projected(nats_url, database_url)
     before = await contents(database_url)
-    result, told = await rebuilt(nats_url, database_url)
+    result, reports = await rebuilt(nats_url, database_url)
     assert await contents(database_url) == before
     assert len(before["job_runs"]) > 100
     assert (result.carried_jobs, result.carried_runs) == (0, 0)
-    assert [report.stage for report in told][-1] == "switch"
-    assert told[-1].done == 1
+    assert [report.stage for report in reports][-1] == "switch"
+    assert reports[-1].done == 1
     assert result.events > 300
 
 

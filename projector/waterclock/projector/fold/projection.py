@@ -124,7 +124,7 @@ class Projection:
         return {run_id: row.last_sequence for run_id, row in rows.items()}
 
     def _drop_old(self) -> None:
-        """Runs that ended are rarely heard of again; beyond a limit, everything that can be loaded."""
+        """Runs that ended rarely have further events; beyond a limit, everything that can be loaded."""
         runs = self._known.runs
         for run_id in self._last_but_one:
             if run_id in runs and runs[run_id].status in TERMINAL:

@@ -1,4 +1,4 @@
-"""Messages of the two streams, decoded. What cannot be read is told and left out: one bad message must not end the
+"""Messages of the two streams, decoded. What cannot be read is logged and left out: one bad message must not end the
 read models, and a rebuild with a version that understands it brings it in."""
 
 import logging

@@ -206,7 +206,7 @@ SELECT l.* FROM waterclock.job_state l
  WHERE NOT EXISTS (SELECT FROM waterclock_next.job_state n WHERE n.job_id = l.job_id);
 
 -- name: carry_facts
--- What the part of RUNS that has left the log told about jobs that are still in JOBS.
+-- What came from the part of RUNS that has left the log, of jobs that are still in JOBS.
 UPDATE waterclock_next.job_state n
    SET last_fire_at = l.last_fire_at, fire_sequence = l.fire_sequence, ended_version = l.ended_version,
        ended_time = l.ended_time, ended_sequence = l.ended_sequence
