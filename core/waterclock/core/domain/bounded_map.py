@@ -6,7 +6,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Remembered(Generic[K, V]):
+class BoundedMap(Generic[K, V]):
     """Keeps at least the last `room` entries and at most twice as many.
 
     Two generations: when the young one is full it becomes the old one, and what was old is forgotten. Removing the

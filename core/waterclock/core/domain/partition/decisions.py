@@ -5,7 +5,7 @@
 
 from msgspec import Struct, field
 
-from waterclock.core.domain.bounded_map import Remembered
+from waterclock.core.domain.bounded_map import BoundedMap
 from waterclock.core.domain.ids import node_of
 from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.domain.partition.evolve import evolve
@@ -84,7 +84,7 @@ class Decisions:
         for run in state.runs.values():
             self.by_job.setdefault(run.job_id, {})[run.run_id] = run
         self.open = Pass()
-        self.withdrawn = Remembered[str, str](_WITHDRAWN_KEPT)
+        self.withdrawn = BoundedMap[str, str](_WITHDRAWN_KEPT)
         """Runs cancelled while queued, and why: an executor that starts one all the same is told to stop."""
         self.to_advance: dict[str, None] = dict.fromkeys((*state.workflow_runs, *state.fan_outs))
         """Runs with parts that something happened to: what follows has not been decided yet."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from waterclock.core.domain.bounded_map import Remembered
+from waterclock.core.domain.bounded_map import BoundedMap
 from waterclock.core.domain.workflow.expression import Unusable
 from waterclock.core.domain.workflow.shape import Shape, shape_of
 from waterclock.proto.spec import JobSpec, Node, Workflow
@@ -30,7 +30,7 @@ class Definition(Struct, frozen=True):
 
 class Definitions:
     def __init__(self) -> None:
-        self._known = Remembered[tuple[str, int], Definition](SPECS_KEPT)
+        self._known = BoundedMap[tuple[str, int], Definition](SPECS_KEPT)
         self._gone: set[tuple[str, int]] = set()
 
     def remember(self, job_id: str, version: int, spec: JobSpec) -> None:

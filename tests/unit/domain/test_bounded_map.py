@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.core.domain.bounded_map import Remembered
+from waterclock.core.domain.bounded_map import BoundedMap
 from waterclock.core.domain.instants import HOUR
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
@@ -15,7 +15,7 @@ NOW = 1_800_000_000_000_000
 
 @given(st.lists(st.integers(0, 20), max_size=200), st.integers(1, 8))
 def test_the_last_ones_are_known_with_their_newest_value(keys: list[int], room: int) -> None:
-    kept = Remembered[int, int](room)
+    kept = BoundedMap[int, int](room)
     for place, key in enumerate(keys):
         kept[key] = place
     newest = {key: place for place, key in enumerate(keys)}
@@ -25,7 +25,7 @@ def test_the_last_ones_are_known_with_their_newest_value(keys: list[int], room: 
 
 
 def test_what_is_forgotten_is_gone_from_both_generations() -> None:
-    kept = Remembered[str, int](1)
+    kept = BoundedMap[str, int](1)
     kept["old"] = 1
     kept["young"] = 2
     for key in ("old", "young", "unknown"):
