@@ -13,7 +13,7 @@ import uvloop
 from bench.jobs import PAYLOAD
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Message, Publisher
-from waterclock.core.jetstream.pull import Delivery, Pull
+from waterclock.core.jetstream.pull_loop import Delivery, Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.proto import names
 from waterclock.proto.codec import encode

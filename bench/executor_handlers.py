@@ -18,7 +18,7 @@ from typing import Any
 from bench.servers import embedded_nats
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Message, Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.executor import Context, Worker
 from waterclock.proto import names

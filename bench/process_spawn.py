@@ -19,7 +19,7 @@ from typing import Any
 from bench.servers import embedded_nats
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Message, Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.core.runtime.settings import Settings, as_environment
 from waterclock.executor.warden.client import WardenClient

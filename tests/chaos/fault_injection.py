@@ -20,7 +20,7 @@ from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.messages import stream_state
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame

@@ -16,10 +16,10 @@ from waterclock.core.domain.explain.audit import Auditor
 from waterclock.core.domain.explain.audit_report import AuditReport
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.frames import FrameWriter
+from waterclock.core.jetstream.frame_writer import FrameWriter
 from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.jetstream.publisher import Expect, Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names

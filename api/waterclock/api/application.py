@@ -13,7 +13,7 @@ from waterclock.api.readmodels.freshness import Freshness
 from waterclock.api.readmodels.pool import Pool
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection, open_log
-from waterclock.core.jetstream.definitions import Definitions
+from waterclock.core.jetstream.job_definitions import Definitions
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.lifecycle import instance_id

@@ -6,7 +6,7 @@ from typing import Any
 from waterclock.api.readmodels.jobs import JobRow
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.schedule.fires import counts_from, next_fire
-from waterclock.core.jetstream.definitions import Definition
+from waterclock.core.jetstream.job_definitions import Definition
 from waterclock.proto import answers
 from waterclock.proto.answers import RetryPolicy, Run
 from waterclock.proto.events import Instant

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from waterclock.executor.directives import Cancel, Retry, Snooze
+    from waterclock.executor.handler_exceptions import Cancel, Retry, Snooze
     from waterclock.executor.worker import Context, Worker
 
 __all__ = ["Cancel", "Context", "Retry", "Snooze", "Worker"]
@@ -16,7 +16,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(worker, name)
     if name in ("Retry", "Snooze", "Cancel"):
-        from waterclock.executor import directives
+        from waterclock.executor import handler_exceptions
 
-        return getattr(directives, name)
+        return getattr(handler_exceptions, name)
     raise AttributeError(name)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Broadcast, Connection, open_log
-from waterclock.core.jetstream.frames import FrameWriter
+from waterclock.core.jetstream.frame_writer import FrameWriter
 from waterclock.core.jetstream.log_identity import LogWatch
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.work_queue import Acks
@@ -24,14 +24,14 @@ from waterclock.executor.attempt.runner import Runner
 from waterclock.executor.attempt.stop_requests import StopRequests
 from waterclock.executor.heartbeat import Heartbeat
 from waterclock.executor.in_flight import InFlight
-from waterclock.executor.intake.claims import Claims
 from waterclock.executor.intake.dispatcher import Dispatcher
 from waterclock.executor.intake.puller import Puller
+from waterclock.executor.intake.redelivery import Claims
 from waterclock.executor.intake.slots import Slots
 from waterclock.executor.intake.sources import sources_of
 from waterclock.executor.limits.admission import Admission
 from waterclock.executor.limits.concurrency import ConcurrencyLimits
-from waterclock.executor.limits.leases import RunLeases
+from waterclock.executor.limits.exactly_once import RunLeases
 from waterclock.executor.limits.rate import RateLimits
 from waterclock.executor.logs.output import OutputLogs, answering_output_requests
 from waterclock.executor.metrics import ExecutorMetrics

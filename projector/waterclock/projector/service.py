@@ -20,7 +20,7 @@ from waterclock.projector.membership import Membership
 from waterclock.projector.session import Session
 from waterclock.projector.sql.migrator import SchemaTooNew, migrate
 from waterclock.projector.write.database import SCHEMA, TRANSIENT, connect
-from waterclock.projector.write.store import PositionMoved
+from waterclock.projector.write.transaction import PositionMoved
 from waterclock.proto import names
 
 _TRANSIENT = (*TRANSIENT, TimeoutError, LogUnavailable, PositionMoved)

@@ -22,7 +22,7 @@ from waterclock.projector.read.batch_reader import BatchReader
 from waterclock.projector.read.log_check import check_log, ends_if_caught_up
 from waterclock.projector.read.positions import STREAMS, Positions
 from waterclock.projector.write.database import connect, statement
-from waterclock.projector.write.store import Store
+from waterclock.projector.write.transaction import Store
 from waterclock.projector.write.week_partitions import WeekPartitions
 
 _MOST_EVENTS = 60_000

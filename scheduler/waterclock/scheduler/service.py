@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import open_log
-from waterclock.core.jetstream.definitions import Definitions
+from waterclock.core.jetstream.job_definitions import Definitions
 from waterclock.core.jetstream.log_identity import LogWatch
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from waterclock.core.domain import ids
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import Run
-from waterclock.core.domain.workflow.expression import Unusable
+from waterclock.core.domain.workflow.conditions import Unusable
 from waterclock.proto.events import RunQueued
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import WorkItem

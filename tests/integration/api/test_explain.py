@@ -14,7 +14,7 @@ import pytest
 from servers.backend import own_nats
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, encode

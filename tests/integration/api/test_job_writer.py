@@ -10,8 +10,8 @@ import pytest
 from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.eventlog.job_writer import Created, JobWriter
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.job_definitions import Definitions
 from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import Layout, ensure_streams

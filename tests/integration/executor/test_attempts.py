@@ -10,7 +10,7 @@ from executor_rig.fake_owner import FakeOwner
 from executor_rig.in_process import RunningExecutor, running_executor
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor import Context, Retry, Snooze, Worker
-from waterclock.executor.directives import Cancel
+from waterclock.executor.handler_exceptions import Cancel
 from waterclock.proto.events import RunCancelled, RunFailed, RunSnoozed, RunSucceeded, RunTimedOut
 from waterclock.proto.spec import Argv, Handler, Shell
 

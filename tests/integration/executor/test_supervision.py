@@ -13,8 +13,8 @@ from waterclock.core.runtime.tasks import TaskEnded
 from waterclock.executor import Context, Worker
 from waterclock.executor.attempt.keepalive import KeepAlive
 from waterclock.executor.heartbeat import Heartbeat
-from waterclock.executor.intake.claims import Claims
 from waterclock.executor.intake.puller import Puller
+from waterclock.executor.intake.redelivery import Claims
 from waterclock.executor.service import Executor
 from waterclock.proto.events import RunSucceeded
 from waterclock.proto.spec import Handler

@@ -8,7 +8,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotFound
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.publisher import Message, Publisher
-from waterclock.core.jetstream.pull import Delivery, Pull
+from waterclock.core.jetstream.pull_loop import Delivery, Pull
 
 CONSUMER = "quick"
 

@@ -8,12 +8,12 @@ import pytest
 from integration.jetstream.outage import kill, restart, start
 from integration.jetstream.relay import relay
 from servers.server import Server
-from waterclock.core.jetstream import frames
+from waterclock.core.jetstream import frame_writer
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable, TooLarge
-from waterclock.core.jetstream.frames import MAX_EVENTS, FrameWriter
+from waterclock.core.jetstream.frame_writer import MAX_EVENTS, FrameWriter
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.proto.codec import decode_frame
 from waterclock.proto.events import Frame, RunStarted
 
@@ -107,7 +107,7 @@ async def test_through_kill_nine_in_order_once_and_complete(
 async def test_a_frame_whose_answers_are_lost_for_long_is_stored_once(
     connection: Connection, log_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frames, "_ATTEMPT", 0.2)
+    monkeypatch.setattr(frame_writer, "_ATTEMPT", 0.2)
     async with relay(log_url) as wire, Connection.open(wire.url, name="far") as far:
         writer = FrameWriter(Publisher(far), writer="executor-1")
         wire.muted = True

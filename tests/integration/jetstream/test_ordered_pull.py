@@ -12,7 +12,7 @@ from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotFound
 from waterclock.core.jetstream.publisher import Message, Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 
 
 async def store(publisher: Publisher, start: int, stop: int) -> None:

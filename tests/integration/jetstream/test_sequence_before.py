@@ -8,7 +8,7 @@ import pytest
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import message_at, sequence_before
 from waterclock.core.jetstream.publisher import Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.proto import names
 

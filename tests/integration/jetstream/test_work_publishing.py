@@ -7,7 +7,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import AlreadyQueued, LogFull
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.publisher import Message, Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.proto import names
 

@@ -9,7 +9,7 @@ from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.jetstream.publisher import Expect, Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.lifecycle import StopSignal

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from integration.scheduler.rig import PARTITIONS, rig, scheduler
-from waterclock.core.jetstream.pull import Delivery, Pull
+from waterclock.core.jetstream.pull_loop import Delivery, Pull
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.events import RunRequested

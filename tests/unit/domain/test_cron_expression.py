@@ -9,7 +9,7 @@ from croniter import croniter
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from waterclock.core.domain.schedule.expression import NICKNAMES, parse
+from waterclock.core.domain.schedule.cron_expression import NICKNAMES, parse
 from waterclock.core.domain.schedule.fire import InvalidSchedule
 
 EPOCH = datetime(1970, 1, 1)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from waterclock.core.domain.job.parse import InvalidDefinition, define_body
-from waterclock.core.domain.workflow.expression import Unusable, expression_of
+from waterclock.core.domain.workflow.conditions import Unusable, expression_of
 from waterclock.core.domain.workflow.template import render, render_shell
 
 SCOPE: dict[str, Any] = {

@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 
 from waterclock.core.jetstream.errors import LogUnavailable
-from waterclock.core.jetstream.frames import (
+from waterclock.core.jetstream.frame_writer import (
     MAX_BYTES,
     MAX_EVENTS,
     FrameWriter,

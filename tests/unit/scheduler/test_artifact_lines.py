@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from waterclock.core.domain.partition.decisions import LinesNeeded
 from waterclock.core.store.store import Missing, Stored
-from waterclock.scheduler.artifact_lines import LONGEST, StoredLines
+from waterclock.scheduler.fan_out_lines import LONGEST, StoredLines
 from waterclock.scheduler.ports import UnreadableLines
 
 

@@ -15,7 +15,7 @@ from waterclock.api.queries.artifacts import Upload
 from waterclock.api.queries.backfills import StoredBackfill
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.domain.partition.timing_index import IndexEntry
-from waterclock.executor.limits.leases import Holder
+from waterclock.executor.limits.exactly_once import Holder
 from waterclock.projector.alerts.alert import AlertState
 from waterclock.proto.events import Frame, JobEvent, JobFrame, RunEvent
 from waterclock.proto.heartbeats import ExecutorHeartbeat, ProjectorHeartbeat, SchedulerHeartbeat

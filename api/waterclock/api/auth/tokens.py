@@ -16,7 +16,7 @@ from waterclock.core.domain.ids import timed_id
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.pull import Delivery, Pull
+from waterclock.core.jetstream.pull_loop import Delivery, Pull
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.tasks import supervised
 from waterclock.proto import names

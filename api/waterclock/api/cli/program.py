@@ -62,7 +62,7 @@ _FUNCTIONS = {"import": "import_"}
 
 class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
-        from waterclock.api.cli.row_command import rows
+        from waterclock.api.cli.method_command import rows
 
         return list(dict.fromkeys((*COMMANDS, *rows())))
 
@@ -83,7 +83,7 @@ class _Commands(TyperGroup):
 
 
 def _made_from_row(name: str) -> Callable[..., None] | None:
-    from waterclock.api.cli.row_command import command_of, rows
+    from waterclock.api.cli.method_command import command_of, rows
 
     row = rows().get(name)
     return None if row is None else command_of(row)
@@ -91,7 +91,7 @@ def _made_from_row(name: str) -> Callable[..., None] | None:
 
 def _complete(group: typer.Typer, name: str) -> None:
     """Adds the commands of a group that are made from rows."""
-    from waterclock.api.cli.row_command import command_of, rows
+    from waterclock.api.cli.method_command import command_of, rows
 
     there = {
         command.name or getattr(command.callback, "__name__", "") for command in group.registered_commands

@@ -14,8 +14,8 @@ from waterclock.api.application import Application
 from waterclock.api.errors import Invalid, Unavailable
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.job.nodes import find_cycle, spell
-from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.job_definitions import Definitions
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto.events import DependentChanged, Instant
 from waterclock.proto.spec import JobSpec

@@ -16,7 +16,7 @@ from waterclock.core.domain.explain.audit import Auditor
 from waterclock.core.domain.explain.audit_report import AuditReport
 from waterclock.core.domain.instants import datetime_of, instant_of, rfc3339
 from waterclock.core.jetstream.messages import sequence_before
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Audit, Finding

@@ -18,7 +18,7 @@ from waterclock.core.domain.explain.explanation import Explanation, Recorded
 from waterclock.core.domain.explain.why_moment import explain_moment
 from waterclock.core.domain.explain.why_run import explain_run
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
-from waterclock.core.jetstream.definitions import Definition
+from waterclock.core.jetstream.job_definitions import Definition
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
 from waterclock.proto.answers import Change, DecidedBy, Delay, Page, Step, Why

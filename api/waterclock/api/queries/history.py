@@ -11,7 +11,7 @@ from waterclock.core.domain import ids
 from waterclock.core.domain.explain.explanation import Recorded
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.jetstream.messages import last_message, sequence_before
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import Instant, JobEvent, RunEvent, RunsMissed

@@ -11,7 +11,7 @@ from waterclock.api.readmodels import jobs, runs
 from waterclock.api.readmodels.jobs import JobRow
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
-from waterclock.core.jetstream.definitions import Definition
+from waterclock.core.jetstream.job_definitions import Definition
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import answers, methods
 from waterclock.proto.queries import IdQuery, JobRef, JobsQuery

@@ -17,7 +17,7 @@ from waterclock.api.queries.runs import find
 from waterclock.api.registry import streams
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.messages import stream_state
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.store.store import Missing, log_name
 from waterclock.proto import methods, names
 from waterclock.proto.answers import LogChunk, Run

@@ -23,7 +23,7 @@ from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import streams
 from waterclock.core.domain import ids
 from waterclock.core.jetstream.messages import sequence_before, stream_state
-from waterclock.core.jetstream.pull import Delivery, Pull
+from waterclock.core.jetstream.pull_loop import Delivery, Pull
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Change, Run
 from waterclock.proto.queries import WatchQuery

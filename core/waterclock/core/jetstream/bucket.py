@@ -12,7 +12,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.messages import Stored, last_message
 from waterclock.core.jetstream.publisher import MAX_BATCH, Expect, Message, Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.proto import names
 
 _TOMBSTONE = {"KV-Operation": "DEL"}

@@ -13,7 +13,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Damaged, LogError, NotFound
 from waterclock.core.jetstream.messages import last_message
 from waterclock.core.jetstream.publisher import Message, Publisher
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.proto import names
 
 CHUNK = 128 * 1024

@@ -31,7 +31,7 @@ from waterclock.core.jetstream.errors import (
 from waterclock.core.jetstream.messages import last_message, next_message
 from waterclock.core.jetstream.nats_client import Disconnected
 from waterclock.core.jetstream.protocol import publish_command
-from waterclock.core.runtime.log_traffic import TRAFFIC
+from waterclock.core.runtime.jetstream_counters import TRAFFIC
 
 logger = logging.getLogger(__name__)
 

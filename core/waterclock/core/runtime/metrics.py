@@ -13,7 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from waterclock.core.runtime.log_traffic import TRAFFIC
+from waterclock.core.runtime.jetstream_counters import TRAFFIC
 
 _BOUNDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 _MICROSECONDS = tuple(round(bound * 1_000_000) for bound in _BOUNDS)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from waterclock.core.jetstream.errors import LogError
-from waterclock.core.jetstream.frames import FrameWriter
+from waterclock.core.jetstream.frame_writer import FrameWriter
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.attempt.tracing import tracer
 from waterclock.executor.attempt_record import FinalEvent

@@ -15,7 +15,7 @@ from waterclock.executor.attempt.reporter import Reporter
 from waterclock.executor.attempt_record import Attempt, Failed, Result
 from waterclock.executor.in_flight import InFlight, RunningAttempt, StopCause, result_of_stop
 from waterclock.executor.limits.concurrency import ConcurrencyLimits, Permit
-from waterclock.executor.limits.leases import RunLeases
+from waterclock.executor.limits.exactly_once import RunLeases
 from waterclock.executor.perform.performers import Performers
 from waterclock.executor.warden.client import WardenLost
 

@@ -18,7 +18,7 @@ from waterclock.executor.attempt.reporter import Reporter
 from waterclock.executor.attempt.runner import Runner
 from waterclock.executor.attempt.stop_requests import StopRequests
 from waterclock.executor.in_flight import InFlight, RunningAttempt, StopCause, result_of_stop, work_key
-from waterclock.executor.intake.claims import Claims
+from waterclock.executor.intake.redelivery import Claims
 from waterclock.executor.intake.slots import Slots
 from waterclock.executor.limits.admission import Admission, is_limited
 from waterclock.executor.limits.concurrency import Permit

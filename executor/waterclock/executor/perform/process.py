@@ -12,7 +12,7 @@ import msgspec
 from waterclock.core.domain.instants import rfc3339
 from waterclock.executor.attempt_record import Attempt, Details, Failed, Result, Succeeded
 from waterclock.executor.in_flight import RunningAttempt, StopCause, result_of_stop
-from waterclock.executor.limits.leases import HELD_SECONDS
+from waterclock.executor.limits.exactly_once import HELD_SECONDS
 from waterclock.executor.logs.output import OutputLog, OutputLogs
 from waterclock.executor.perform.results import parse_output
 from waterclock.executor.warden.client import CannotStart, Process, WardenClient

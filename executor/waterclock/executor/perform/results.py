@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from waterclock.executor.attempt_record import Cancelled, Failed, Result, Snoozed
-from waterclock.executor.directives import Cancel, Retry, Snooze
+from waterclock.executor.handler_exceptions import Cancel, Retry, Snooze
 
 OUTPUT_LIMIT = 64 * 1024
 _TRACEBACK_LIMIT = 8 * 1024

@@ -17,7 +17,7 @@ from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.messages import stream_state
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings

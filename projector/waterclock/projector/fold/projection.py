@@ -19,7 +19,7 @@ from waterclock.core.runtime.tasks import Tasks
 from waterclock.projector.fold.batch_fold import BatchFold, Changes, KnownRows
 from waterclock.projector.read.batch_reader import Batch
 from waterclock.projector.read.positions import PositionMove, Positions, StreamEnd
-from waterclock.projector.write.store import ROW_REFUSED, Row, RowBatch, Store, load_jobs, load_runs
+from waterclock.projector.write.transaction import ROW_REFUSED, Row, RowBatch, Store, load_jobs, load_runs
 from waterclock.projector.write.week_partitions import WeekPartitions
 from waterclock.proto.events import Instant, ScheduleEnded
 from waterclock.proto.verdicts import TERMINAL

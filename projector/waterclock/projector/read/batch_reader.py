@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import Delivery, last_message
-from waterclock.core.jetstream.pull import Pull
+from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.runtime.tasks import supervised
 from waterclock.projector.read.messages import JobsMessage, RunsMessage, jobs_message, runs_message
 from waterclock.projector.read.positions import STREAMS, Positions, StreamEnd, subject_of

@@ -11,7 +11,7 @@ from waterclock.core.domain.readmodel.job_fold import derive_status
 from waterclock.core.jetstream.log_identity import KnownStream, LogReplaced, LogWentBack, compare
 from waterclock.core.jetstream.messages import StreamState
 from waterclock.projector.write.database import SCHEMA, statement
-from waterclock.projector.write.store import RowBatch, Store, load_jobs
+from waterclock.projector.write.transaction import RowBatch, Store, load_jobs
 from waterclock.projector.write.week_partitions import TABLES, WeekPartitions, existing_weeks
 from waterclock.proto.events import Instant
 

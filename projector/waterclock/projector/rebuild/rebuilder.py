@@ -35,7 +35,7 @@ from waterclock.projector.rebuild.schema_switch import (
 from waterclock.projector.retention import Retention
 from waterclock.projector.sql.migrator import migrate
 from waterclock.projector.write.database import SCHEMA, connect, statement
-from waterclock.projector.write.store import Store
+from waterclock.projector.write.transaction import Store
 from waterclock.projector.write.week_partitions import WeekPartitions
 from waterclock.proto import names
 

@@ -7,15 +7,15 @@ from msgspec import Struct, field
 from waterclock.core.domain.job.aggregate import CommandRefused, PauseJob
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.definitions import Definitions
 from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.job_definitions import Definitions
 from waterclock.core.jetstream.lease import Lease
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.clock import Clock, SystemClock
 from waterclock.core.store.store import Store
 from waterclock.proto import names
 from waterclock.proto.spec import JobSpec
-from waterclock.scheduler.artifact_lines import StoredLines
+from waterclock.scheduler.fan_out_lines import StoredLines
 from waterclock.scheduler.jetstream.executors import ExecutorLink
 from waterclock.scheduler.jetstream.logs import LeasedLog, StreamLog
 from waterclock.scheduler.jetstream.snapshot_bucket import SnapshotBucket

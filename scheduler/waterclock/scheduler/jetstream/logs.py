@@ -11,7 +11,7 @@ from waterclock.core.jetstream.lease import Lease
 from waterclock.core.jetstream.log_identity import KnownStream, check_stream
 from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.jetstream.publisher import Message, Publisher
-from waterclock.core.jetstream.pull import Delivery, Pull
+from waterclock.core.jetstream.pull_loop import Delivery, Pull
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Cursor, Frame, RunEvent

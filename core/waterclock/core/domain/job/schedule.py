@@ -11,7 +11,7 @@ from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.domain.job import durations
 from waterclock.core.domain.job.request_fields import value_of, value_or
 from waterclock.core.domain.job.validate import Problems
-from waterclock.core.domain.schedule import exclusions, expression
+from waterclock.core.domain.schedule import cron_expression, exclusions
 from waterclock.core.domain.schedule.fire import InvalidSchedule
 from waterclock.core.domain.schedule.fires import SHORTEST_INTERVAL, compile
 from waterclock.core.domain.schedule.zone import zone
@@ -179,7 +179,7 @@ def _check_parts(schedule: Schedule, field: str, name: str, problems: Problems) 
             problems.add(error.field, error.reason)
     for text in schedule.cron_expression:
         try:
-            expression.parse(text, name)
+            cron_expression.parse(text, name)
         except InvalidSchedule as error:
             problems.add(field, error.reason)
     if schedule.interval_seconds is not None and schedule.interval_seconds < SHORTEST_INTERVAL:

@@ -2,7 +2,7 @@
 
 from waterclock.core.domain import ids
 from waterclock.core.domain.partition.decisions import Decisions
-from waterclock.core.domain.partition.definitions import Definitions
+from waterclock.core.domain.partition.definition_cache import Definitions
 from waterclock.core.domain.partition.dispatch import Dispatch
 from waterclock.core.domain.partition.state import Backfill
 from waterclock.proto.events import BackfillEnded, Instant

@@ -1,10 +1,10 @@
 """Jobs that wait for other jobs: run when all of those have completed."""
 
 from waterclock.core.domain.partition.decisions import Decisions
-from waterclock.core.domain.partition.definitions import Definitions
+from waterclock.core.domain.partition.definition_cache import Definitions
 from waterclock.core.domain.partition.dependency_state import Dependencies, missing_dependencies, waits_for
 from waterclock.core.domain.partition.dispatch import Dispatch
-from waterclock.core.domain.partition.fires import DueFire, FireDecider
+from waterclock.core.domain.partition.due_fires import DueFire, FireDecider
 from waterclock.core.domain.partition.state import Run
 from waterclock.proto.events import (
     DependenciesChanged,

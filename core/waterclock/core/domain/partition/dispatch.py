@@ -4,10 +4,10 @@ from typing import Any
 
 from waterclock.core.domain.ids import job_of, node_run
 from waterclock.core.domain.partition.decisions import Decisions
-from waterclock.core.domain.partition.definitions import Definition, Definitions
-from waterclock.core.domain.partition.part_specs import member_count, spec_of_run
+from waterclock.core.domain.partition.definition_cache import Definition, Definitions
+from waterclock.core.domain.partition.run_part_specs import member_count, spec_of_run
 from waterclock.core.domain.partition.state import Ended, Run
-from waterclock.core.domain.workflow.expression import Unusable
+from waterclock.core.domain.workflow.conditions import Unusable
 from waterclock.proto.events import (
     Instant,
     NodeCleared,

@@ -7,8 +7,8 @@ is not there, it begins one, or it concerns a schedule, a backfill or dependenci
 from typing import assert_never
 
 from waterclock.core.domain.ids import job_of, member_attempt, node_of
-from waterclock.core.domain.partition import dependency_state, parts
-from waterclock.core.domain.partition.parts import FanOutState, WorkflowRunState
+from waterclock.core.domain.partition import dependency_state, run_parts
+from waterclock.core.domain.partition.run_parts import FanOutState, WorkflowRunState
 from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
 from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.proto.events import (
@@ -87,10 +87,10 @@ def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) ->
     output = event.output if isinstance(event, RunSucceeded | RunClosed | NodeMarked) else None
     if run.parent in state.workflow_runs:
         kept = output if run.output_kept else None
-        parts.node_ended(state.workflow_runs[run.parent], run.run_id, status, kept)
+        run_parts.node_ended(state.workflow_runs[run.parent], run.run_id, status, kept)
     elif run.parent in state.fan_outs:
         if member_attempt(run.run_id) == state.runs[run.parent].attempt:
-            parts.member_ended(state.fan_outs[run.parent], run.run_id, status, output)
+            run_parts.member_ended(state.fan_outs[run.parent], run.run_id, status, output)
     elif run.parent in state.backfills:
         backfill = state.backfills[run.parent]
         backfill.active -= 1
@@ -130,7 +130,7 @@ def _without_run(state: PartitionState, event: RunEvent) -> None:
         case RerunRequested():
             run = _requested_run(event, event.scheduled)
             run.epoch, run.parts, run.parameters = event.epoch, "wave", event.parameters
-            state.workflow_runs[run.run_id] = parts.workflow_run_again(event)
+            state.workflow_runs[run.run_id] = run_parts.workflow_run_again(event)
             _begin(state, run, event)
         case RunRetryRequested():
             run = _requested_run(event, event.scheduled)
@@ -140,15 +140,15 @@ def _without_run(state: PartitionState, event: RunEvent) -> None:
         case RunSkipped():
             state.skips.pop(event.run_id, None)
             if event.parent in state.workflow_runs:
-                parts.node_skipped(state.workflow_runs[event.parent], event.run_id, event.blocked)
+                run_parts.node_skipped(state.workflow_runs[event.parent], event.run_id, event.blocked)
         case NodeMarked():
             if event.parent in state.workflow_runs:
                 workflow_run = state.workflow_runs[event.parent]
-                parts.node_marked(workflow_run, event.run_id, event.succeeded, event.output)
+                run_parts.node_marked(workflow_run, event.run_id, event.succeeded, event.output)
         case RunCancelled():
             state.orphans.pop(event.run_id, None)
             if event.parent in state.workflow_runs:
-                parts.node_ended(state.workflow_runs[event.parent], event.run_id, "CANCELLED", None)
+                run_parts.node_ended(state.workflow_runs[event.parent], event.run_id, "CANCELLED", None)
         case SkipRequested():
             state.skips[event.run_id] = event.note or f"skipped by {event.actor or 'somebody'}"
         case BackfillRequested():
@@ -206,7 +206,7 @@ def _begin(state: PartitionState, run: Run, event: RunEvent) -> None:
         backfill.active += 1
         backfill.position += 1
     elif run.parent in state.fan_outs:
-        parts.member_begun(state.fan_outs[run.parent], run.run_id)
+        run_parts.member_begun(state.fan_outs[run.parent], run.run_id)
     _advance(state, run, event)
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 from waterclock.core.domain.ids import member_run
 from waterclock.core.domain.partition.decisions import Decisions, LinesNeeded
-from waterclock.core.domain.partition.definitions import Definition
+from waterclock.core.domain.partition.definition_cache import Definition
 from waterclock.core.domain.partition.dispatch import Dispatch
-from waterclock.core.domain.partition.part_specs import policy_in, source_in, spec_of_member
-from waterclock.core.domain.partition.parts import OUTPUT_LIMIT, FanOutState
+from waterclock.core.domain.partition.run_part_specs import policy_in, source_in, spec_of_member
+from waterclock.core.domain.partition.run_parts import OUTPUT_LIMIT, FanOutState
 from waterclock.core.domain.partition.state import Run
-from waterclock.core.domain.workflow.expression import Unusable
-from waterclock.core.domain.workflow.fan_out import Lines, tolerated
+from waterclock.core.domain.workflow.conditions import Unusable
+from waterclock.core.domain.workflow.fan_out_source import Lines, tolerated
 from waterclock.proto.events import Instant, RunCancelled, RunClosed, RunEvent, RunProgressed
 from waterclock.proto.spec import FanOut
 

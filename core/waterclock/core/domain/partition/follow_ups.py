@@ -2,11 +2,11 @@
 
 from waterclock.core.domain.partition.backfills import Backfills
 from waterclock.core.domain.partition.decisions import Decisions
-from waterclock.core.domain.partition.definitions import Definitions
+from waterclock.core.domain.partition.definition_cache import Definitions
 from waterclock.core.domain.partition.dependencies import DependentJobs
 from waterclock.core.domain.partition.dispatch import Dispatch
+from waterclock.core.domain.partition.due_fires import FireDecider
 from waterclock.core.domain.partition.fan_out import FanOuts
-from waterclock.core.domain.partition.fires import FireDecider
 from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Backfill, Ended, Run
 from waterclock.core.domain.partition.timing_index import ArmedSchedule

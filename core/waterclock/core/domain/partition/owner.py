@@ -11,15 +11,15 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from waterclock.core.domain.partition.backfills import Backfills
-from waterclock.core.domain.partition.claims import decide_claim
 from waterclock.core.domain.partition.decisions import Decisions, Pass
-from waterclock.core.domain.partition.definitions import Definitions
+from waterclock.core.domain.partition.definition_cache import Definitions
 from waterclock.core.domain.partition.dependencies import DependentJobs
 from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.domain.partition.dispatch import Dispatch
 from waterclock.core.domain.partition.divergence import Diverged, UnreadDecisions
-from waterclock.core.domain.partition.fires import FireDecider
+from waterclock.core.domain.partition.due_fires import FireDecider
 from waterclock.core.domain.partition.follow_ups import FollowUps
+from waterclock.core.domain.partition.redelivery import decide_claim
 from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.core.domain.partition.timing_index import ArmedSchedule, IndexEntry

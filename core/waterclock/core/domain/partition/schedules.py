@@ -6,8 +6,8 @@ from waterclock.core.domain import ids
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.catch_up import GRACE, CatchUpDecision, decide_catch_up
 from waterclock.core.domain.partition.decisions import Decisions
-from waterclock.core.domain.partition.definitions import Definitions
-from waterclock.core.domain.partition.fires import DueFire, FireDecider
+from waterclock.core.domain.partition.definition_cache import Definitions
+from waterclock.core.domain.partition.due_fires import DueFire, FireDecider
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.partition.timing_index import ArmedSchedule, IndexEntry, encode_entry, place
 from waterclock.core.domain.partition.timing_wheel import Wheel

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from waterclock.core.domain.partition.dependency_state import Dependencies, Notices
-from waterclock.core.domain.partition.parts import FanOutState, WorkflowRunState
+from waterclock.core.domain.partition.run_parts import FanOutState, WorkflowRunState
 from waterclock.proto.events import (
     Cursor,
     Instant,

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from waterclock.core.domain.ids import node_run
 from waterclock.core.domain.partition.decisions import Decisions
-from waterclock.core.domain.partition.definitions import Definition, Definitions
+from waterclock.core.domain.partition.definition_cache import Definition, Definitions
 from waterclock.core.domain.partition.dispatch import Dispatch
-from waterclock.core.domain.partition.part_specs import node_scope
-from waterclock.core.domain.partition.parts import WorkflowRunState
+from waterclock.core.domain.partition.run_part_specs import node_scope
+from waterclock.core.domain.partition.run_parts import WorkflowRunState
 from waterclock.core.domain.partition.state import Run
-from waterclock.core.domain.workflow.expression import Unusable, expression_of
+from waterclock.core.domain.workflow.conditions import Unusable, expression_of
 from waterclock.core.domain.workflow.node_specs import filled, node_spec
 from waterclock.core.domain.workflow.shape import Frontier, Shape
 from waterclock.proto.events import (

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from waterclock.core.domain.ids import fraction
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of, rfc3339
-from waterclock.core.domain.schedule import exclusions, expression
-from waterclock.core.domain.schedule.cron import ZonedCron
+from waterclock.core.domain.schedule import cron_expression, exclusions
+from waterclock.core.domain.schedule.daylight_saving import ZonedCron
 from waterclock.core.domain.schedule.exclusions import Exclusions
 from waterclock.core.domain.schedule.fire import Fire, InvalidSchedule, Note
 from waterclock.core.domain.schedule.zone import FIRST, LAST, Zone, zone
@@ -197,7 +197,7 @@ def _sources(schedule: Schedule, place: Zone, name: str) -> tuple[Source, ...]:
             if not schedule.cron_expression:
                 raise InvalidSchedule("cron_expression", "missing")
             return tuple(
-                ZonedCron(expression.parse(text, name), place, schedule.dst_gap, schedule.dst_overlap)
+                ZonedCron(cron_expression.parse(text, name), place, schedule.dst_gap, schedule.dst_overlap)
                 for text in dict.fromkeys(schedule.cron_expression)
             )
         case "INTERVAL":

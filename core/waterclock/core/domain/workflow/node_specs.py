@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from waterclock.core.domain.instants import rfc3339
-from waterclock.core.domain.workflow.expression import Scope
+from waterclock.core.domain.workflow.conditions import Scope
 from waterclock.core.domain.workflow.template import render, render_task
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import JobSpec, Node, Schedule, Workflow

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from waterclock.core.domain.workflow.expression import ROOTS, Path, Unusable, expression_of
+from waterclock.core.domain.workflow.conditions import ROOTS, Path, Unusable, expression_of
 from waterclock.core.domain.workflow.template import paths_in, texts_of
 from waterclock.proto.spec import FanOut, Node
 

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from waterclock.core.domain.workflow.expression import Path, Scope, path_of, written
+from waterclock.core.domain.workflow.conditions import Path, Scope, path_of, written
 from waterclock.proto.spec import Argv, Artifact, Handler, Http, Shell, SingleTask
 
 _TEMPLATE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+|\[-?\d+\])*)\s*\}\}", re.ASCII)

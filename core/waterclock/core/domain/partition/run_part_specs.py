@@ -5,11 +5,11 @@ from typing import Any
 from msgspec import UNSET
 
 from waterclock.core.domain.ids import member_index, node_of
-from waterclock.core.domain.partition.definitions import Definition
-from waterclock.core.domain.partition.parts import NodeEnd, WorkflowRunState
+from waterclock.core.domain.partition.definition_cache import Definition
+from waterclock.core.domain.partition.run_parts import NodeEnd, WorkflowRunState
 from waterclock.core.domain.partition.state import PartitionState, Run
-from waterclock.core.domain.workflow.expression import Unusable
-from waterclock.core.domain.workflow.fan_out import Counted, Lines, Listed, Source, source_of
+from waterclock.core.domain.workflow.conditions import Unusable
+from waterclock.core.domain.workflow.fan_out_source import Counted, Lines, Listed, Source, source_of
 from waterclock.core.domain.workflow.node_specs import filled, node_spec, parameters_of, scope_of
 from waterclock.core.domain.workflow.references import expanded_node
 from waterclock.proto.spec import FanOut, JobSpec

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from waterclock.executor.perform import artifact
-from waterclock.executor.perform.artifact import BadArchive, unpack
+from waterclock.executor.perform.archive import BadArchive, unpack
 
 
 def tar(path: Path, members: dict[str, bytes], **special: tarfile.TarInfo) -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from waterclock.core.domain.bounded_map import BoundedMap
-from waterclock.core.domain.workflow.expression import Unusable
+from waterclock.core.domain.workflow.conditions import Unusable
 from waterclock.core.domain.workflow.shape import Shape, shape_of
 from waterclock.proto.spec import JobSpec, Node, Workflow
 

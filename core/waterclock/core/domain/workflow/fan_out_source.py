@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from waterclock.core.domain.workflow.expression import Unusable
+from waterclock.core.domain.workflow.conditions import Unusable
 from waterclock.proto.spec import FanOut
 
 

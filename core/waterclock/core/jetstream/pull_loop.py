@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.consumers import DurableConsumer, OrderedConsumer, PullRequests
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.messages import Delivery, stream_state
-from waterclock.core.runtime.log_traffic import TRAFFIC
+from waterclock.core.jetstream.pull_requests import DurableConsumer, OrderedConsumer, PullRequests
+from waterclock.core.runtime.jetstream_counters import TRAFFIC
 
 __all__ = ["Delivery", "Pull"]
 

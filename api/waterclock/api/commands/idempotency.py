@@ -1,0 +1,83 @@
+"""The same idempotency key gives the same job back, also under concurrent submits and retries.
+
+A job with a key has an id that is derived from its namespace and key, so creating it by compare-and-set is the
+deduplication: of two at the same moment one is written, and the other finds the id taken.
+"""
+
+from waterclock.api.application import Application
+from waterclock.api.auth.gate import Caller
+from waterclock.api.auth.namespaces import scoped
+from waterclock.api.commands import job_specs
+from waterclock.api.errors import Conflict, Unavailable
+from waterclock.api.eventlog.job_frames import NewJob
+from waterclock.api.eventlog.job_writer import Created
+from waterclock.api.views import next_run_at
+from waterclock.core.domain.ids import keyed_id
+from waterclock.core.domain.job.edit import differences
+from waterclock.core.jetstream.job_definitions import Definition
+from waterclock.core.runtime.clock import now_us
+from waterclock.proto.answers import JobAccepted
+from waterclock.proto.commands import JobBatch
+from waterclock.proto.events import Instant
+from waterclock.proto.spec import JobRequest, JobSpec
+
+
+def batch_key(request: JobBatch, caller: Caller) -> str | None:
+    """The call's key within its namespace, as a short text: it becomes part of what is logged."""
+    return None if request.idempotency_key is None else keyed_id(caller.namespace, request.idempotency_key)
+
+
+def new_job(spec: JobSpec, job_id: str | None, now: Instant, caller: Caller, cause: str) -> NewJob:
+    if job_id is None and spec.idempotency_key is not None:
+        job_id = keyed_id(spec.namespace, spec.idempotency_key)
+    if job_id is not None:
+        job_id = scoped(spec.namespace, job_id)
+    return NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=cause)
+
+
+async def resolve_taken(
+    app: Application, job: NewJob, request: JobRequest | bytes, caller: Caller
+) -> JobAccepted:
+    """The id is taken: by this very request, by the same one before it, or by another job."""
+    assert job.job_id is not None
+    stored = await app.definitions.read(job.job_id)
+    if stored is None:
+        raise Unavailable.because("the job was removed while it was created", retry_after=1)
+    if stored.cause == job.cause:
+        return accepted(job, Created(job_id=job.job_id, version=stored.version))
+    key = job.spec.idempotency_key
+    if (
+        key is None
+        or stored.job.spec.idempotency_key != key
+        or stored.job.spec.namespace != job.spec.namespace
+    ):
+        raise Conflict.field("job_id", f"there is a job {job.job_id} already")
+    first = await app.definitions.first(job.job_id) or stored
+    again = job_specs.define(request, first.job.created_at, app.settings, caller)
+    if differing := differences(first.job.spec, again):
+        raise Conflict.because(
+            f"the idempotency key {key} was used for a job that differs in "
+            + ", ".join(difference.field for difference in differing),
+            differences=differing,
+        )
+    return _repeated(stored)
+
+
+def accepted(job: NewJob, created: Created) -> JobAccepted:
+    return JobAccepted(
+        job_id=created.job_id,
+        version=created.version,
+        status="SCHEDULED",
+        next_run_at=next_run_at(job.spec, "SCHEDULED", None, job.at, job.at),
+    )
+
+
+def _repeated(stored: Definition) -> JobAccepted:
+    job = stored.job
+    return JobAccepted(
+        job_id=job.job_id,
+        version=stored.version,
+        status=job.status,
+        next_run_at=next_run_at(job.spec, job.status, None, job.created_at, now_us()),
+        created=False,
+    )
