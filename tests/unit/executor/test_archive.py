@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.executor.perform import artifact
+from waterclock.executor.perform import archive
 from waterclock.executor.perform.archive import BadArchive, unpack
 
 
@@ -90,7 +90,7 @@ def test_a_device_is_refused(tmp_path: Path, into: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 def test_a_bomb_is_stopped(tmp_path: Path, into: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifact, "MAX_UNPACKED_BYTES", 1_000_000)
+    monkeypatch.setattr(archive, "MAX_UNPACKED_BYTES", 1_000_000)
     make = tar if kind == "tar" else zipped
     with pytest.raises(BadArchive, match="more than 1000000 bytes"):
         unpack(make(tmp_path / "bomb", {"zeros": bytes(5_000_000)}), into)
@@ -100,7 +100,7 @@ def test_a_bomb_is_stopped(tmp_path: Path, into: Path, kind: str, monkeypatch: p
 def test_too_many_files_are_stopped(
     tmp_path: Path, into: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(artifact, "MAX_UNPACKED_FILES", 10)
+    monkeypatch.setattr(archive, "MAX_UNPACKED_FILES", 10)
     make = tar if kind == "tar" else zipped
     with pytest.raises(BadArchive, match="more than 10 files"):
         unpack(make(tmp_path / "many", {str(n): b"" for n in range(11)}), into)

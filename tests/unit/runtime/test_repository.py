@@ -77,6 +77,7 @@ def test_no_module_is_called_by_what_it_is_doing() -> None:
 
 
 _NOUNS = {
+    "daylight_saving",
     "decoding",
     "housekeeping",
     "listing",
