@@ -38,7 +38,9 @@ def test_every_method_has_a_command_that_calls_it(method: Method[Any, Any]) -> N
 
 def test_a_command_made_from_a_row_is_the_only_one_of_its_name() -> None:
     """Of two rows with the same words only the first would be reached."""
-    made = [m.command for m in METHODS if command_at(m.command).callback.__module__.endswith(".method_command")]
+    made = [
+        m.command for m in METHODS if command_at(m.command).callback.__module__.endswith(".method_command")
+    ]
     assert made
     assert len(set(made)) == len(made)
     assert not [m.name for m in METHODS if m.streaming and m.command in made]
