@@ -83,3 +83,52 @@ async def test_a_task_that_returns_because_the_body_is_over_is_no_error() -> Non
     async with supervised() as tasks:
         tasks.keep(stops_when_cancelled(), name="reader")
         await asyncio.sleep(0)
+
+
+async def fails_when_cancelled() -> None:
+    try:
+        await forever()
+    finally:
+        raise OSError("the server is gone, too")
+
+
+async def test_what_a_task_raises_because_it_is_being_ended_ends_nobody() -> None:
+    async with supervised() as tasks:
+        tasks.keep(fails_when_cancelled(), name="reader")
+        await asyncio.sleep(0)
+
+
+async def test_the_error_of_the_body_is_not_replaced_by_one_of_a_task_that_is_being_ended() -> None:
+    async def owner() -> None:
+        async with supervised() as tasks:
+            tasks.keep(fails_when_cancelled(), name="reader")
+            await asyncio.sleep(0)
+            raise KeyError("body")
+
+    with pytest.raises(KeyError):
+        await owner()
+
+
+async def test_a_cancellation_is_not_replaced_by_the_error_of_a_task_that_is_being_ended() -> None:
+    """Or an owner that begins anew after errors would never stop."""
+
+    async def owner() -> None:
+        async with supervised() as tasks:
+            tasks.spawn(fails_when_cancelled(), name="writer")
+            await forever()
+
+    task = asyncio.create_task(owner())
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_task_that_the_body_awaits_fails_both_with_one_error() -> None:
+    async def owner() -> None:
+        async with supervised() as tasks:
+            await tasks.spawn(fails(), name="writer")
+
+    with pytest.raises(ValueError, match="deaf") as raised:
+        await owner()
+    assert not getattr(raised.value, "__notes__", [])

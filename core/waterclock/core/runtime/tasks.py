@@ -8,12 +8,18 @@ While the body runs, so do its tasks; when the body ends, they are cancelled and
 merely returns, cancels the body, and its error is what the `async with` raises. So no reader can die unheard while its
 owner goes on as if it were listening. `asyncio.create_task` appears nowhere else in this project's services, but where
 the same function awaits the task.
+
+What a task raises because it is being ended is logged and no more: raised, it would take the place of the body's own
+error, and of a cancellation of the owner, which would then go on as if nobody had cancelled it.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
+
+_log = logging.getLogger(__name__)
 
 
 class TaskEnded(Exception):
@@ -32,7 +38,7 @@ class Tasks:
         """Run for as long as the owner does. To return is an error, too."""
 
         async def kept() -> None:
-            await work
+            await self._run(work, name)
             if not self.closing:
                 raise TaskEnded(f"{name} has ended, which it must not")
 
@@ -41,15 +47,20 @@ class Tasks:
     def spawn(self, work: Coroutine[Any, Any, object], *, name: str) -> asyncio.Task[None]:
         """Run something that comes to an end. To raise is an error of the owner's."""
 
-        async def spawned() -> None:
-            await work
-
-        return self._start(spawned(), work, name)
+        return self._start(self._run(work, name), work, name)
 
     def cancel(self) -> None:
         self.closing = True
         for task in self._all:
             task.cancel()
+
+    async def _run(self, work: Coroutine[Any, Any, object], name: str) -> None:
+        try:
+            await work
+        except Exception:
+            if not self.closing:
+                raise
+            _log.warning("a task failed while it was being ended", extra={"task": name}, exc_info=True)
 
     def _start(
         self, wrapped: Coroutine[Any, Any, None], work: Coroutine[Any, Any, object], name: str
@@ -78,6 +89,8 @@ async def supervised() -> AsyncIterator[Tasks]:
     except BaseExceptionGroup as errors:
         first = _first(errors)
         for other in errors.exceptions[1:]:
+            if other is first:  # somebody in the body awaited the task
+                continue
             first.add_note(f"also: {other!r}")
         raise first from first.__cause__
 
