@@ -176,7 +176,9 @@ def _facts(answer: Struct) -> Iterator[tuple[str, str]]:
 
 def _text(value: Any) -> str:
     match value:
-        case None | UnsetType() | "" | () | [] | {}:
+        case None | UnsetType() | "" | () | []:
+            return ""
+        case dict() if not value:  # the pattern {} would match every dict
             return ""
         case datetime():
             return output.stamp(value)
