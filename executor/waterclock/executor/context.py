@@ -85,4 +85,7 @@ class Context:
 
         It is shown with the run and to those who watch it, every other second at most and once it has run for a second.
         """
-        self._send(Progress(done=min(max(float(done), 0.0), 1.0), note=note[:_LONGEST_NOTE]))
+        # In this order NaN becomes 0. As JSON it would be null, and nobody could read the frame that it is in.
+        share = min(1.0, max(0.0, float(done)))
+        text = note[:_LONGEST_NOTE].encode(errors="replace").decode()
+        self._send(Progress(done=share, note=text))

@@ -1,7 +1,10 @@
 """Outputs and exceptions of jobs, as results."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from waterclock.executor import Cancel, Retry, Snooze
@@ -62,3 +65,9 @@ def test_any_other_exception_is_a_failure_with_its_traceback() -> None:
     assert isinstance(result, Failed)
     assert (result.error, result.final, len(result.reason)) == ("KeyError", False, 500)
     assert result.error_message.startswith("KeyError")
+
+
+@pytest.mark.parametrize("kind", [ValueError, Retry, Cancel, partial(Snooze, 5.0)])
+def test_an_exception_whose_text_is_no_utf8_can_be_written(kind: Callable[[str], Exception]) -> None:
+    result = result_of_exception(kind("no such file: \udcff"))
+    assert msgspec.json.decode(msgspec.json.encode(result))["reason"].endswith("no such file: ?")

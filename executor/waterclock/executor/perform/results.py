@@ -48,16 +48,21 @@ def parse_output(text: bytes) -> Any:
 def result_of_exception(error: Exception) -> Result:
     match error:
         case Retry():
-            return Failed(reason=str(error), error="Retry", after_seconds=error.after)
+            return Failed(reason=_writable(str(error)), error="Retry", after_seconds=error.after)
         case Snooze():
-            return Snoozed(seconds=error.seconds, reason=str(error))
+            return Snoozed(seconds=error.seconds, reason=_writable(str(error)))
         case Cancel():
-            return Cancelled(reason=str(error))
+            return Cancelled(reason=_writable(str(error)))
         case InvalidOutput():
-            return Failed(reason=str(error), final=True)
+            return Failed(reason=_writable(str(error)), final=True)
         case _:
             return Failed(
-                reason=f"{type(error).__name__}: {error}"[:_REASON_LIMIT],
+                reason=_writable(f"{type(error).__name__}: {error}"[:_REASON_LIMIT]),
                 error=type(error).__name__,
-                error_message="".join(traceback.format_exception(error))[-_TRACEBACK_LIMIT:],
+                error_message=_writable("".join(traceback.format_exception(error))[-_TRACEBACK_LIMIT:]),
             )
+
+
+def _writable(text: str) -> str:
+    """Without what is no UTF-8, such as a file name that is none: an event with it could not be written."""
+    return text.encode(errors="replace").decode()
