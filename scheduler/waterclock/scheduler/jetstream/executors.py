@@ -52,7 +52,14 @@ class ExecutorLink:
         entry = await self._control.get(names.member_key("executor", executor_id))
         if entry is None:
             return False
-        heartbeat = msgspec.json.decode(entry.value, type=ExecutorHeartbeat)
+        try:
+            heartbeat = msgspec.json.decode(entry.value, type=ExecutorHeartbeat)
+        except msgspec.DecodeError as error:
+            # Of another version. It lives, so the claim waits until it is gone: that must not end the partition.
+            _log.warning(
+                "a heartbeat that cannot be read", extra={"executor": executor_id, "error": str(error)}
+            )
+            return True
         return heartbeat.more or run_id in heartbeat.running
 
     async def stop(self, executor_id: str | None, request: StopRequest) -> None:
