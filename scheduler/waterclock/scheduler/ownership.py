@@ -44,6 +44,8 @@ class Ownership:
         self._ttl = ttl
         self._membership = Membership(shared.control, shared.instance)
         self._owned: dict[int, _Owned] = {}
+        self._releasing: set[asyncio.Task[None]] = set()
+        """Partitions that have ended and whose lease is being given back."""
         self._state: InstanceState = "running"
         self._hint = asyncio.Event()
 
@@ -84,7 +86,7 @@ class Ownership:
         leaving = list(self._owned.values())
         for owned in leaving:
             owned.loop.stop()
-        await asyncio.gather(*(owned.task for owned in leaving), return_exceptions=True)
+        await asyncio.gather(*(owned.task for owned in leaving), *self._releasing, return_exceptions=True)
         try:
             await self._membership.leave()
         except LogError:
@@ -155,13 +157,20 @@ class Ownership:
             self._shared.metrics.gave_up("Failed")
             _log.exception("partition %d failed; it is rebuilt from the log", number)
         finally:
-            self._owned.pop(number, None)
+            self._release(number)
             loop.loaded.set()  # or it never will be, and nobody need wait for it
         try:
             await lease.release()
             await self._shared.connection.nc.publish(names.HANDOVER, b"")
         except Exception as error:
             _log.info("the lease of partition %d runs out by itself: %s", number, error)
+
+    def _release(self, number: int) -> None:
+        """Another round may take it again at once; who leaves waits until its lease is given back."""
+        owned = self._owned.pop(number, None)
+        if owned is not None:
+            self._releasing.add(owned.task)
+            owned.task.add_done_callback(self._releasing.discard)
 
     async def _renew(self, lease: Lease) -> None:
         while True:
