@@ -158,11 +158,6 @@ def stop_subject(executor_id: str = "all") -> str:
     return f"wc.stop.{executor_id}"
 
 
-def log_subject(run_id: str) -> str:
-    """Live output of a run, chunk by chunk."""
-    return f"wc.log.{run_id}"
-
-
 def log_chunk_subject(run_id: str, attempt: int, offset: int) -> str:
     """Live output of an attempt, from a byte of it on: a listener who joins late sees what it lacks."""
     return f"wc.log.{run_id}.{attempt}.{offset}"
