@@ -18,6 +18,10 @@ class PartitionStatus(Struct, frozen=True, kw_only=True):
     active_runs: int
     armed: int
     lag_seconds: float
+    backlog: int = 0
+    """Fires that are due and not yet decided: there is no room for them among the executors."""
+    unread: int = 0
+    """Definitions that are in the log and have not been read."""
 
 
 class SchedulerHeartbeat(Struct, frozen=True, kw_only=True):
@@ -28,6 +32,30 @@ class SchedulerHeartbeat(Struct, frozen=True, kw_only=True):
     at: Instant
     state: InstanceState
     partitions: list[PartitionStatus]
+    load: "SchedulerLoad | None" = None
+    """None: a scheduler that does not say."""
+
+
+class SchedulerLoad(Struct, frozen=True, kw_only=True):
+    """How far behind a scheduler is, over all of its partitions."""
+
+    to_drain: int = 0
+    """What is to be done before it is on time again: definitions unread, and fires due and not decided. Not what waits
+    for the slots of slow work: that is a queue, and no lack of the scheduler."""
+    ended_per_second: float = 0.0
+    """How many runs a second end while there is a backlog: what it can do. Without a backlog what it could at last."""
+    behind_seconds: float = 0.0
+    """The age of the oldest fire that is due and not decided."""
+    saturated_since: Instant | None = None
+    """Since when draining takes longer than the limit."""
+
+    @property
+    def drain_seconds(self) -> float:
+        return self.to_drain / self.ended_per_second if self.ended_per_second else 0.0
+
+
+DRAIN_LIMIT_SECONDS = 10.0
+"""Above this, callers are slowed down to what is done."""
 
 
 class Progress(Struct, frozen=True, kw_only=True):
