@@ -112,6 +112,8 @@ class RunQueued(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     """A member's item, where it is read from a file: a retry need not read the file again."""
     once: bool = False
     """Its job has no times of its own, so this may be its only run: who comes to wait for it later counts it too."""
+    behind_ms: int | None = None
+    """How far behind the system was, where that is why the run was queued more than a second after it was due."""
 
 
 class RunWaiting(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="waiting"):

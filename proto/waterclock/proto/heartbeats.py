@@ -1,4 +1,4 @@
-"""What a scheduler, an executor and a projector put into the control bucket about themselves.
+"""What the components put into the control bucket about themselves.
 
 An entry expires soon after its instance stops renewing it. Every field of the executor's has a default, because
 alerts and tables are to get by with what an older executor wrote.
@@ -56,6 +56,16 @@ class SchedulerLoad(Struct, frozen=True, kw_only=True):
 
 DRAIN_LIMIT_SECONDS = 10.0
 """Above this, callers are slowed down to what is done."""
+
+
+class ApiHeartbeat(Struct, frozen=True, kw_only=True):
+    """Only while an api slows callers down: then several of them share what may be accepted."""
+
+    instance: str
+    at: Instant
+    accepted_per_second: float = 0.0
+    refused_per_second: float = 0.0
+    """Calls, not jobs: what is refused is not read."""
 
 
 class Progress(Struct, frozen=True, kw_only=True):

@@ -138,6 +138,7 @@ ROLES = (
             f"$O.{names.ARTIFACTS}.>",
             f"$O.{names.LOGS}.>",
             *_control("token.*", "namespace.*", "artifact.*.*", "backfill.*.*", "dependencies"),
+            *_control(names.member_key("api", "*")),
         ),
         subscribes=(f"{names.SERVICE_PREFIX}.>", "$SRV.>", names.log_filter("*")),
         answers=("client", "admin"),
