@@ -49,11 +49,11 @@ fmt: $(VENV)/.installed-dev ## format, and fix what lint can fix
 	$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(VENV)/.installed-dev ## all benchmarks, about 15 minutes
+bench: $(VENV)/.installed-dev ## all benchmarks, about an hour
 	@exec $(BIN)/python -m bench $(ARGS)
 
 .PHONY: bench-quick
-bench-quick: $(VENV)/.installed-dev ## the benchmarks in about 3 minutes
+bench-quick: $(VENV)/.installed-dev ## the benchmarks in about 12 minutes
 	@exec $(BIN)/python -m bench --quick $(ARGS)
 
 .PHONY: chaos

@@ -18,11 +18,19 @@ from bench.plan import Plan, Scenario
 from bench.report import write_report
 from bench.results import Results
 from bench.scenarios import SCENARIOS
+from bench.scenarios.overload import PARTS
 
 
 def main() -> int:
     arguments = _arguments()
-    plan = Plan(quick=arguments.quick, full=arguments.full, smoke=arguments.smoke, rate=arguments.rate)
+    plan = Plan(
+        quick=arguments.quick,
+        full=arguments.full,
+        smoke=arguments.smoke,
+        rate=arguments.rate,
+        parts=tuple(arguments.part or ()),
+        seconds=arguments.seconds,
+    )
     chosen = {} if arguments.report_only else _chosen(arguments)
     results = Results.stored()
     run = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -85,7 +93,7 @@ def _arguments() -> argparse.Namespace:
     names = [*SCENARIOS, "peer", *(f"peer/{name}" for name in PEERS)]
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="about three minutes, without peers unless --peers"
+        "--quick", action="store_true", help="about twelve minutes, without peers unless --peers"
     )
     parser.add_argument("--full", action="store_true", help="also ten million stored schedules")
     parser.add_argument("--smoke", action="store_true", help="only see whether it runs; writes no report")
@@ -94,6 +102,10 @@ def _arguments() -> argparse.Namespace:
         "--peers", action=argparse.BooleanOptionalAction, help="measure what others offer, too"
     )
     parser.add_argument("--rate", type=int, help="runs a second to offer in fire_rate")
+    parser.add_argument(
+        "--part", nargs="+", choices=PARTS, metavar="PART", help=f"of overload: {', '.join(PARTS)}"
+    )
+    parser.add_argument("--seconds", type=int, help="how long a flood of overload lasts")
     parser.add_argument(
         "--report-only", action="store_true", help="write the report anew from stored results"
     )

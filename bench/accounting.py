@@ -45,6 +45,16 @@ def resident_mb(pid: int) -> float:
     return pages * _PAGE / 1e6
 
 
+def peak_mb(pid: int) -> float:
+    """The most that one process ever had in memory."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    found = next((line for line in status.splitlines() if line.startswith("VmHWM:")), None)
+    return 0.0 if found is None else int(found.split()[1]) * 1024 / 1e6
+
+
 def take(pids: Mapping[str, Iterable[int]]) -> Account:
     """CPU seconds of each role's processes, of this one, and of the whole machine."""
     account = {role: sum(cpu_seconds(pid) for pid in each) for role, each in pids.items()}

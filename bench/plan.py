@@ -17,6 +17,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     """A twentieth of a quick look: whether it runs at all. The figures mean nothing."""
     rate: int | None = None
     """Runs a second to offer where the rate is a choice; None: what the machine turns out to hold."""
+    parts: tuple[str, ...] = ()
+    """Which parts of `overload`; none: all of them."""
+    seconds: int | None = None
+    """How long a flood of `overload` lasts; None: as long as the plan has it."""
 
     def choose(self, normal: T, *, quick: T, full: T | None = None) -> T:
         if self.full and full is not None:

@@ -12,7 +12,8 @@ class Result(Struct, frozen=True, kw_only=True):
     cpu: dict[str, float] = field(default_factory=dict)
     """CPU seconds for 1,000 jobs by process, `total` included; empty where no jobs ran."""
     curve: list[tuple[float, float]] = field(default_factory=list)
-    """(share, seconds): how large a share of the runs started within how many seconds."""
+    """(share, seconds): how large a share of the runs started within how many seconds. Of `overload`: (seconds, share
+    of the peak) over time, and of its `store` (seconds, MB of the scheduler)."""
     machine: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     command: str = ""

@@ -1,6 +1,7 @@
 """docs/benchmarks.md and its pictures, from the results alone."""
 
 from bench.report import sections
+from bench.report.overload import overload
 from bench.results import FILE, Results
 
 _QUIET = 0.05
@@ -22,6 +23,7 @@ def render(results: Results) -> str:
         sections.peers(results),
         sections.start_lag(results),
         sections.stored(results),
+        overload(results),
         sections.floor(results),
         sections.rates(results),
         _how(),

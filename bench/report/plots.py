@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from bench.report.comparison import entrants
+from bench.report.overload import FAULTS, FLOODS
 from bench.result import Result
 from bench.results import Results
 
@@ -39,7 +40,8 @@ pyplot.rcParams.update(
 
 def write_plots(results: Results, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    for name, draw in (("peers", peers), ("start_lag", start_lag), ("cpu", cpu), ("stored", stored)):
+    pictures = {"peers": peers, "start_lag": start_lag, "cpu": cpu, "stored": stored, "overload": overload}
+    for name, draw in pictures.items():
         figure = draw(results)
         if figure is None:
             continue
@@ -133,6 +135,42 @@ def stored(results: Results) -> Figure | None:
             axis.legend(frameon=False)
     figure.tight_layout()
     return figure
+
+
+def overload(results: Results) -> Figure | None:
+    """Goodput over time: the floods beside each other, then those with a fault in the middle."""
+    rows = [
+        [(title, result) for part, title in group.items() if (result := results.get(f"overload/{part}"))]
+        for group in (FLOODS, FAULTS)
+    ]
+    rows = [row for row in rows if any(result.curve for _, result in row)]
+    if not rows:
+        return None
+    figure, axes = pyplot.subplots(len(rows), 1, figsize=(8, 3.2 * len(rows)), squeeze=False)
+    for axis, row in zip(axes[:, 0], rows, strict=True):
+        _goodput(axis, row)
+    axes[-1, 0].set_xlabel("seconds since the flood began")
+    figure.tight_layout()
+    return figure
+
+
+def _goodput(axis: Axes, row: list[tuple[str, Result]]) -> None:
+    axis.axhline(0.9, color=_OTHERS, linewidth=0.8, linestyle="--")
+    for title, result in row:
+        if not result.curve:
+            continue
+        seconds, ratios = zip(*result.curve, strict=True)
+        (line,) = axis.plot(seconds, ratios, "o-", markersize=3, label=title.replace("`", ""))
+        fault = result.number("fault_at_s")
+        if fault is not None:
+            lasted = result.number("fault_lasted_s") or 0.0
+            axis.axvline(fault, color=line.get_color(), linestyle=":", linewidth=1)
+            if lasted:
+                axis.axvspan(fault, fault + lasted, color=line.get_color(), alpha=0.12)
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel("goodput / peak")
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False, fontsize=7)
 
 
 def _stacked(axis: Axes, found: list[Result]) -> None:

@@ -29,6 +29,8 @@ class Target(Struct, frozen=True, kw_only=True):
         reached = value >= self.aim if self.wish == "at least" else value <= self.aim
         if reached:
             return "reached"
+        if not self.aim or not value:
+            return "**missed**"
         missed = self.aim / value if self.wish == "at least" else value / self.aim
         return f"**missed by {missed:.1f}×**" if missed >= 1.05 else "**just missed**"
 

@@ -6,6 +6,7 @@ from bench.scenarios.components import executor_handlers, executor_memory, fan_o
 from bench.scenarios.durability import durability
 from bench.scenarios.fire_rate import fire_rate
 from bench.scenarios.floor import floor
+from bench.scenarios.overload import overload
 from bench.scenarios.process_jobs import process_jobs
 from bench.scenarios.rebuild import rebuild
 from bench.scenarios.start_lag import start_lag
@@ -29,4 +30,5 @@ SCENARIOS: dict[str, Scenario] = {
     "fan_out": fan_out,
     "rebuild": rebuild,
     "stored": stored,
+    "overload": overload,
 }

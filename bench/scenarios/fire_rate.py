@@ -13,8 +13,8 @@ from bench import accounting, jobs
 from bench.plan import Plan
 from bench.quantiles import curve, lag_figures
 from bench.result import Result
-from bench.scenarios.start_lag import warm_up
 from bench.system import System, running_system
+from bench.warm_up import warm_up
 
 _OFFERED = 0.95
 """Share of the burst's rate that is offered for long."""

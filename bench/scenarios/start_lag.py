@@ -10,6 +10,7 @@ from bench.plan import Plan
 from bench.quantiles import curve, lag_figures
 from bench.result import Result
 from bench.system import System, running_system
+from bench.warm_up import warm_up
 
 _STORE_RATE = 2500
 """Jobs a second that are surely stored; decides how far ahead the first one is due."""
@@ -24,13 +25,6 @@ async def start_lag(plan: Plan) -> AsyncGenerator[Result, None]:
         for crowd in (5_000, 10_000):
             count = plan.count(crowd, quick=crowd)
             yield await measure(system, f"start_lag/{crowd}_at_once", count, 0.0)
-
-
-async def warm_up(system: System, count: int = 500) -> None:
-    """Let every process do each thing once before it is measured."""
-    before = await system.history.succeeded()
-    await jobs.submit(system.clock, [jobs.immediate() for _ in range(count)])
-    await system.history.until_succeeded(before + count, within=30)
 
 
 async def measure(system: System, name: str, count: int, seconds: float) -> Result:

@@ -14,8 +14,8 @@ from bench import jobs
 from bench.plan import Plan
 from bench.quantiles import curve, lag_figures
 from bench.result import Result
-from bench.scenarios.start_lag import warm_up
 from bench.system import System, running_system
+from bench.warm_up import warm_up
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.runtime.data_directory import ADMIN, as_role, inbox_of

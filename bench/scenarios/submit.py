@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from bench import accounting, jobs
 from bench.plan import Plan
 from bench.result import Result
-from bench.scenarios.start_lag import warm_up
 from bench.system import System, running_system
+from bench.warm_up import warm_up
 
 _REST_LINES = 5_000
 _REST_CALLS = 2

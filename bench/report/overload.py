@@ -1,0 +1,276 @@
+"""The report's section on overload: what it must reach, every flood, the faults, and what idling costs."""
+
+from collections.abc import Callable
+
+from bench.report.tables import NOTHING, milliseconds, number, table
+from bench.report.targets import Reading, Target, figure
+from bench.result import Result
+from bench.results import Results
+
+FLOODS = {
+    "flood_rest": "bulk over REST, due at once",
+    "flood_nats": "bulk over NATS, due at once",
+    "flood_spread": "bulk over NATS, due over the time of the flood",
+    "herd": "recurring jobs of every 5 s",
+    "single": "64 callers, one job a request",
+    "fairness": "one namespace of two",
+}
+FAULTS = {
+    "kill_scheduler": "`kill -9` of the scheduler",
+    "kill_nats": "`kill -9` of nats-server",
+    "kill_executor": "`kill -9` of the executor",
+    "stop_scheduler": "the only scheduler stopped for 5 s",
+    "kill_leader": "three nodes, `kill -9` of the leader of `RUNS`",
+}
+_AT_PEAK = ("flood_rest", "flood_nats", "flood_spread", "herd")
+"""Offered three times what can be done. 64 single callers offer what they are answered."""
+
+
+def overload(results: Results) -> str:
+    if not results.of("overload"):
+        return ""
+    parts = [
+        "## Three times too much",
+        _how(results),
+        _targets(results),
+        _floods(results),
+        _faults(results),
+        _idle(results),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _over(which: str, parts: tuple[str, ...], choose: Callable[[list[float]], float]) -> Reading:
+    """The worst of several parts; nothing unless at least one was measured."""
+
+    def read(results: Results) -> float | None:
+        found = [results.number(f"overload/{part}", which) for part in parts]
+        measured = [value for value in found if value is not None]
+        return choose(measured) if measured else None
+
+    return read
+
+
+def _lost(results: Results) -> float | None:
+    """Runs of any part that are missing, ran twice or were given out as missed."""
+    found = [
+        value
+        for result in results.of("overload")
+        for which in ("missing", "twice", "missed", "recurring_missing", "single_missing", "other_missed")
+        if (value := result.number(which)) is not None
+    ]
+    return sum(found) if found else None
+
+
+def _modest_p99(results: Results) -> float | None:
+    found = [results.number("overload/fairness", f"{each}_p99_ms") for each in ("recurring", "single")]
+    measured = [value for value in found if value is not None]
+    return max(measured) if measured else None
+
+
+_WORST = (*_AT_PEAK, "single", "fairness")
+
+TARGETS = (
+    Target(
+        what="goodput in every 5 s of a flood, against the peak",
+        aim=0.9,
+        wish="at least",
+        read=_over("goodput_min", _AT_PEAK, min),
+        unit="×",
+    ),
+    Target(what="partitions given up meanwhile", aim=0, wish="at most", read=_over("given_up", _WORST, sum)),
+    Target(
+        what="scheduler memory meanwhile",
+        aim=400,
+        wish="at most",
+        read=_over("scheduler_mb", _WORST, max),
+        unit=" MB",
+    ),
+    Target(what="runs missing, run twice or missed, all parts together", aim=0, wish="at most", read=_lost),
+    Target(
+        what="`kill -9` of the scheduler in a flood, until its first decision",
+        aim=3,
+        wish="at most",
+        read=figure("overload/kill_scheduler", "first_decision_s"),
+        unit=" s",
+    ),
+    Target(
+        what="the only scheduler stopped for 5 s: partitions built anew",
+        aim=0,
+        wish="at most",
+        read=figure("overload/stop_scheduler", "takeovers"),
+    ),
+    Target(
+        what="one namespace floods: start lag p99 of the other's 10 runs a second",
+        aim=1000,
+        wish="at most",
+        read=_modest_p99,
+        unit=" ms",
+    ),
+    Target(
+        what="recurring schedules stored",
+        aim=20_000,
+        wish="at least",
+        read=figure("overload/store", "stored_per_second"),
+        unit="/s",
+    ),
+    Target(
+        what="scheduler memory while they are stored",
+        aim=400,
+        wish="at most",
+        read=figure("overload/store", "scheduler_mb"),
+        unit=" MB",
+    ),
+    Target(
+        what="memory of nats-server for one of them",
+        aim=200,
+        wish="at most",
+        read=figure("overload/store", "nats_bytes_per_schedule"),
+        unit=" B",
+    ),
+    Target(
+        what="nothing defined, 16 partitions, all processes",
+        aim=2.5,
+        wish="at most",
+        read=figure("overload/idle_16", "total_percent"),
+        unit=" % of a core",
+    ),
+)
+
+
+def _how(results: Results) -> str:
+    text = (
+        "Callers are a process of their own that offers three times what the same machine did in the same run when "
+        "left alone, and does as it is told: our client waits by itself, bare HTTP sends again after `Retry-After`. "
+        "Goodput is runs ended in windows of 5 s by the end times in Postgres, divided by that peak. Afterwards every "
+        "accepted run is looked for; what has not ended in bounded time is missing."
+    )
+    peak = results.get("overload/peak")
+    if peak is None:
+        return text
+    submit, fires, single = (
+        number(peak.number(f"{each}_per_second"), "/s") for each in ("submit", "fires", "single")
+    )
+    return (
+        f"{text} The peak: {submit} submitted in bulk until they are in Postgres, {fires} of a crowd due at one "
+        f"instant, {single} by 64 callers with one job a request."
+    )
+
+
+def _targets(results: Results) -> str:
+    rows = [
+        (
+            target.what,
+            f"{target.wish} {target.show(target.aim)}",
+            target.show(value := target.read(results)),
+            target.verdict(value),
+        )
+        for target in TARGETS
+    ]
+    return table(("", "asked", "measured", ""), rows)
+
+
+def _floods(results: Results) -> str:
+    rows = []
+    for part, title in FLOODS.items():
+        result = results.get(f"overload/{part}")
+        if result is None:
+            continue
+        rows.append(
+            (title, *_common(result), _answers(result), milliseconds(result.number("accepted_p99_ms")))
+        )
+    if not rows:
+        return ""
+    heads = (
+        "flood",
+        "offered",
+        "goodput, least",
+        "median",
+        "given up",
+        "scheduler",
+        "drained in",
+        "missing",
+        "answers",
+        "accepted, p99",
+    )
+    picture = "![goodput over time](benchmarks/overload.svg)"
+    return "\n\n".join(each for each in (table(heads, rows), _modest(results), picture) if each)
+
+
+def _modest(results: Results) -> str:
+    found = results.get("overload/fairness")
+    if found is None:
+        return ""
+    of = found.figures
+    return (
+        "While one namespace floods, the other's ten jobs of every second start "
+        f"{milliseconds(of.get('recurring_p50_ms'))} late (p50; p99 {milliseconds(of.get('recurring_p99_ms'))}), and "
+        "its ten single submits a second start after "
+        f"{milliseconds(of.get('single_p50_ms'))} (p99 {milliseconds(of.get('single_p99_ms'))}), counted from the call."
+    )
+
+
+def _faults(results: Results) -> str:
+    rows = []
+    for part, title in FAULTS.items():
+        result = results.get(f"overload/{part}")
+        if result is None:
+            continue
+        rows.append(
+            (
+                title,
+                number(result.number("first_decision_s"), " s"),
+                number(result.number("first_start_s"), " s"),
+                number(result.number("longest_without_start_s"), " s"),
+                number(result.number("takeovers")),
+                *_common(result)[2:],
+            )
+        )
+    if not rows:
+        return ""
+    heads = (
+        "in the middle of a flood",
+        "first decision after",
+        "first start after",
+        "longest without a start",
+        "partitions built anew",
+        "goodput, median",
+        "given up",
+        "scheduler",
+        "drained in",
+        "missing",
+    )
+    return table(heads, rows)
+
+
+def _idle(results: Results) -> str:
+    found = [result for each in (16, 64) if (result := results.get(f"overload/idle_{each}"))]
+    if not found:
+        return ""
+    names = [key for key in found[0].figures if key.endswith("_percent")]
+    rows = [
+        (number(result.figures["partitions"]), *(number(result.number(name), " %") for name in names))
+        for result in found
+    ]
+    heads = ("partitions", *(name.removesuffix("_percent") for name in names))
+    return f"With nothing defined, in percent of a core:\n\n{table(heads, rows)}"
+
+
+def _common(result: Result) -> tuple[str, ...]:
+    of = result.number
+    lost = {name: value for name in ("missing", "twice", "missed") if (value := of(name))}
+    return (
+        number(of("offered_to_peak"), "×"),
+        number(of("goodput_min"), "×"),
+        number(of("goodput_median"), "×"),
+        number(of("given_up")),
+        number(of("scheduler_mb"), " MB"),
+        number(of("drain_s"), " s"),
+        ", ".join(f"{name} {number(value)}" for name, value in lost.items()) or "0",
+    )
+
+
+def _answers(result: Result) -> str:
+    named = {"accepted": "answers_accepted", "503": "answers_503", "others": "answers_other"}
+    said = [f"{name} {number(value)}" for name, which in named.items() if (value := result.number(which))]
+    return ", ".join(said) or NOTHING
