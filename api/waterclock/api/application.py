@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from waterclock.api.admission.admission import Admission
 from waterclock.api.auth.gate import Gate
 from waterclock.api.auth.quotas import Quotas
 from waterclock.api.auth.tokens import Tokens
@@ -32,6 +33,7 @@ class Application:
     tokens: Tokens
     gate: Gate
     quotas: Quotas
+    admission: Admission
     definitions: Definitions
     job_writer: JobWriter
     run_requests: RunRequests
@@ -74,6 +76,7 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
             tokens=tokens,
             gate=Gate(settings, tokens),
             quotas=Quotas(control, pool),
+            admission=await scope.enter_async_context(Admission.open(control, instance)),
             definitions=Definitions(connection, publisher, settings.partitions),
             job_writer=job_writer,
             run_requests=RunRequests(publisher, instance),

@@ -15,6 +15,7 @@ the same ones again on the other side of the wire.
         ├── Invalid          422   understood and wrong; `problem.errors` names the fields
         ├── RateLimited      429   try again after `problem.retry_after` seconds
         └── Unavailable      503   the log or the read models cannot be reached; try again
+            └── Saturated          the system is behind and takes no more for now; try again
 """
 
 from __future__ import annotations
@@ -118,9 +119,39 @@ class Unavailable(Refused):
     status = 503
 
 
+class Saturated(Unavailable):
+    """More is offered than is done. Nothing of the request was taken, and the same one may succeed later."""
+
+    @classmethod
+    def behind(cls, seconds: float, jobs_per_second: float, retry_after: int) -> Self:
+        return cls(
+            Problem(
+                status=cls.status,
+                title=HTTPStatus(cls.status).phrase,
+                detail=f"the system is {seconds:.0f} s behind and takes {jobs_per_second:,.0f} jobs a second;"
+                f" try again in {retry_after} s",
+                retry_after=retry_after,
+                behind_seconds=seconds,
+                jobs_per_second=jobs_per_second,
+            )
+        )
+
+    @property
+    def behind_seconds(self) -> float:
+        seconds = self.problem.behind_seconds
+        return 0.0 if seconds is UNSET else seconds
+
+    @property
+    def jobs_per_second(self) -> float:
+        rate = self.problem.jobs_per_second
+        return 0.0 if rate is UNSET else rate
+
+
 _BY_STATUS: dict[int, type[Refused]] = {kind.status: kind for kind in Refused.__subclasses__()}
 
 
 def refusal(problem: Problem) -> Refused:
     """The error a problem document stands for."""
+    if problem.status == Saturated.status and problem.behind_seconds is not UNSET:
+        return Saturated(problem)
     return _BY_STATUS.get(problem.status, Refused)(problem)

@@ -13,4 +13,10 @@ SECONDS = Histogram(
     "waterclock_api_request_seconds", "Time from request to answer.", ("method",), buckets=_SECONDS
 )
 STREAMS = Gauge("waterclock_api_streams", "Streaming calls that are open.", ("method",))
+ADMISSIONS = Counter(
+    "waterclock_api_admissions",
+    "Calls that create something: admitted, or refused because the system is behind (saturated) or has too much to read"
+    " (unread).",
+    ("result",),
+)
 ACCEPTED = Counter("waterclock_api_accepted_jobs", "Definitions that entered the log.")

@@ -2,6 +2,7 @@
 wrong with a field."""
 
 import re
+from math import ceil
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -37,6 +38,16 @@ class Problem(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] | UnsetType = UNSET
     retry_after: float | UnsetType = UNSET
     """Seconds after which the same request may succeed."""
+    behind_seconds: float | UnsetType = UNSET
+    """How far behind the system is, where the request is refused because of that and nothing else."""
+    jobs_per_second: float | UnsetType = UNSET
+    """How many the system takes while it is behind."""
+
+
+def retry_after(problem: Problem) -> dict[str, str]:
+    """The header that says the same, in whole seconds; none where nobody knows."""
+    wait = problem.retry_after
+    return {} if isinstance(wait, UnsetType) else {"Retry-After": str(max(1, ceil(wait)))}
 
 
 _AT = re.compile(r" - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`$")

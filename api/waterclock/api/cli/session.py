@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from waterclock.api.cli.exits import WrongUsage
-from waterclock.api.cli.output import progress
+from waterclock.api.cli.output import note, progress
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.client.discovery import find
+from waterclock.api.client.pace import SATURATED_PATIENCE
 from waterclock.api.errors import NotFound
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import Artifact
@@ -21,14 +22,30 @@ _PART = 1 << 20
 
 
 @contextmanager
-def connected(data: str | None, *, patience: float = 5.0) -> Iterator[BlockingWire]:
+def connected(
+    data: str | None, *, patience: float = 5.0, saturated_patience: float = SATURATED_PATIENCE
+) -> Iterator[BlockingWire]:
     """The service that the settings name, else the one in the data directory."""
     found = find(data=data)
-    wire = BlockingWire(found.url, token=found.token, inbox=found.inbox, tls=found.tls(), patience=patience)
+    wire = BlockingWire(
+        found.url,
+        token=found.token,
+        inbox=found.inbox,
+        tls=found.tls(),
+        patience=patience,
+        saturated_patience=saturated_patience,
+        announce=_announce,
+    )
     try:
         yield wire
     finally:
         wire.close()
+
+
+def _announce(text: str) -> None:
+    """In place of the progress that stands on the line."""
+    progress("")
+    note(text)
 
 
 def with_job(wire: BlockingWire, text: str, action: Callable[[str], T]) -> T:

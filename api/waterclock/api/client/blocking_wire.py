@@ -17,7 +17,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from msgspec import Struct
 
 from waterclock.api.client.messages import HEADER_ROOM, SILENCE_SECONDS, answer_of, check_size, encode
-from waterclock.api.errors import Unavailable, Unreachable
+from waterclock.api.client.pace import SATURATED_PATIENCE, Pace
+from waterclock.api.errors import Saturated, Unavailable, Unreachable
 from waterclock.proto.methods import Method
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class _Message(Struct, frozen=True):
 
 
 class BlockingWire:
-    """Repeats a call that got no answer, unchanged, until `patience` seconds have passed."""
+    """Repeats a call that got no answer, unchanged, until `patience` seconds have passed; and one that was refused
+    because the system is behind, until `saturated_patience` seconds have. `announce` is told when that begins."""
 
     def __init__(
         self,
@@ -49,6 +51,8 @@ class BlockingWire:
         tls: "SSLContext | None" = None,
         timeout: float = 10.0,
         patience: float = 5.0,
+        saturated_patience: float = SATURATED_PATIENCE,
+        announce: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._url = url
         self._inbox = inbox
@@ -56,14 +60,26 @@ class BlockingWire:
         self._authorization = f"Bearer {token}" if token else ""
         self._timeout = timeout
         self._patience = patience
+        self._pace = Pace(announce, saturated_patience)
         self._connection: _Connection | None = None
 
     def call(self, method: Method[Q, A], request: Q) -> A:
         data = encode(request)
+        began = time.monotonic()
+        while True:
+            try:
+                return self._answered(method, data)
+            except Saturated as refused:
+                time.sleep(self._pace.wait_seconds(refused, time.monotonic() - began))
+
+    def _answered(self, method: Method[Q, A], data: bytes) -> A:
+        """The answer, or a refusal that was said by somebody who is there."""
         deadline = time.monotonic() + self._patience
         while True:
             try:
                 return _answer(self._request(method.subject, data), method.answer)
+            except Saturated:
+                raise
             except (Unreachable, Unavailable) as error:
                 self._pause(error, deadline)
 

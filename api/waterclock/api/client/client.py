@@ -35,6 +35,7 @@ from waterclock.api.client.calls import (
 )
 from waterclock.api.client.discovery import find
 from waterclock.api.client.messages import batches
+from waterclock.api.client.pace import AS_LONG_AS_IT_TAKES, SATURATED_PATIENCE
 from waterclock.api.client.streams import LogPosition, WatchPosition
 from waterclock.api.client.wire import Wire
 from waterclock.proto import answers, methods, queries
@@ -73,14 +74,18 @@ class Client(Calls):
         token: str | None = None,
         timeout: float = 10.0,
         patience: float = 15.0,
+        saturated_patience: float = SATURATED_PATIENCE,
         environ: Mapping[str, str] = os.environ,
     ) -> AsyncIterator["Client"]:
         """Connects to `url`, else `WATERCLOCK_NATS_URL`, else where `DATA/connection.json` says; TLS as it is set.
 
-        `timeout` is how long one try may take, `patience` how long a call without an answer is repeated.
+        `timeout` is how long one try may take, `patience` how long a call without an answer is repeated. A call that is
+        refused because the system is behind is repeated for `saturated_patience` seconds, when the service says.
         """
         endpoint = find(url=url, data=data, token=token, environ=environ)
-        async with Wire.open(endpoint, timeout=timeout, patience=patience) as wire:
+        async with Wire.open(
+            endpoint, timeout=timeout, patience=patience, saturated_patience=saturated_patience
+        ) as wire:
             yield cls(wire)
 
 
@@ -90,11 +95,12 @@ class Jobs(JobsCalls):
         self.preview = SchedulesCalls(wire).preview
 
     async def create_many(self, jobs: Iterable[Mapping[str, Any]]) -> builtins.list[answers.BatchResult]:
-        """Define many jobs; results come in order, and a bad one fails alone."""
+        """Define many jobs; results come in order, and a bad one fails alone. If the system is behind, they are handed
+        over at its pace, however long that takes."""
         results: list[answers.BatchResult] = []
         lines = [msgspec.Raw(msgspec.json.encode(job)) for job in jobs]
         for start, batch in batches(lines):
-            chunk = await self._wire.call(methods.JOBS_BATCH, batch)
+            chunk = await self._wire.call(methods.JOBS_BATCH, batch, saturated_patience=AS_LONG_AS_IT_TAKES)
             results += [msgspec.structs.replace(result, line=start + result.line) for result in chunk]
         return results
 

@@ -25,6 +25,7 @@ import msgspec
 
 from waterclock.api.client.discovery import find
 from waterclock.api.client.messages import batches
+from waterclock.api.client.pace import AS_LONG_AS_IT_TAKES, SATURATED_PATIENCE
 from waterclock.api.client.streams import LogPosition, WatchPosition
 from waterclock.api.client.sync_calls import (
     ArtifactsCalls,
@@ -75,14 +76,18 @@ class SyncClient(Calls):
         token: str | None = None,
         timeout: float = 10.0,
         patience: float = 15.0,
+        saturated_patience: float = SATURATED_PATIENCE,
         environ: Mapping[str, str] = os.environ,
     ) -> Iterator["SyncClient"]:
         """Connects to `url`, else `WATERCLOCK_NATS_URL`, else where `DATA/connection.json` says; TLS as it is set.
 
-        `timeout` is how long one try may take, `patience` how long a call without an answer is repeated.
+        `timeout` is how long one try may take, `patience` how long a call without an answer is repeated. A call that is
+        refused because the system is behind is repeated for `saturated_patience` seconds, when the service says.
         """
         endpoint = find(url=url, data=data, token=token, environ=environ)
-        with SyncWire.open(endpoint, timeout=timeout, patience=patience) as wire:
+        with SyncWire.open(
+            endpoint, timeout=timeout, patience=patience, saturated_patience=saturated_patience
+        ) as wire:
             yield cls(wire)
 
 
@@ -92,11 +97,12 @@ class Jobs(JobsCalls):
         self.preview = SchedulesCalls(wire).preview
 
     def create_many(self, jobs: Iterable[Mapping[str, Any]]) -> builtins.list[answers.BatchResult]:
-        """Define many jobs; results come in order, and a bad one fails alone."""
+        """Define many jobs; results come in order, and a bad one fails alone. If the system is behind, they are handed
+        over at its pace, however long that takes."""
         results: list[answers.BatchResult] = []
         lines = [msgspec.Raw(msgspec.json.encode(job)) for job in jobs]
         for start, batch in batches(lines):
-            chunk = self._wire.call(methods.JOBS_BATCH, batch)
+            chunk = self._wire.call(methods.JOBS_BATCH, batch, saturated_patience=AS_LONG_AS_IT_TAKES)
             results += [msgspec.structs.replace(result, line=start + result.line) for result in chunk]
         return results
 

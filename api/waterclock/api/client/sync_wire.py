@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 
 from waterclock.api.client.discovery import Endpoint
+from waterclock.api.client.pace import SATURATED_PATIENCE
 from waterclock.api.client.wire import Wire
 from waterclock.proto.methods import Method
 
@@ -24,17 +25,26 @@ class SyncWire:
 
     @classmethod
     @contextmanager
-    def open(cls, endpoint: Endpoint, *, timeout: float, patience: float) -> Iterator["SyncWire"]:
+    def open(
+        cls,
+        endpoint: Endpoint,
+        *,
+        timeout: float,
+        patience: float,
+        saturated_patience: float = SATURATED_PATIENCE,
+    ) -> Iterator["SyncWire"]:
         with _loop_in_thread() as loop:
-            context = Wire.open(endpoint, timeout=timeout, patience=patience)
+            context = Wire.open(
+                endpoint, timeout=timeout, patience=patience, saturated_patience=saturated_patience
+            )
             wire = _run(context.__aenter__(), loop)
             try:
                 yield cls(wire, loop)
             finally:
                 _run(context.__aexit__(None, None, None), loop)
 
-    def call(self, method: Method[Q, A], request: Q) -> A:
-        return _run(self._wire.call(method, request), self._loop)
+    def call(self, method: Method[Q, A], request: Q, *, saturated_patience: float | None = None) -> A:
+        return _run(self._wire.call(method, request, saturated_patience=saturated_patience), self._loop)
 
     def follow(self, method: Method[Q, A], request: Callable[[], Q]) -> Iterator[A]:
         answers = cast(AsyncGenerator[A, None], self._wire.follow(method, request))

@@ -1,6 +1,7 @@
 """Calls over NATS: a method and its request in, the answer or the service's own error out."""
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
@@ -12,7 +13,8 @@ from nats.aio.msg import Msg
 
 from waterclock.api.client.discovery import Endpoint
 from waterclock.api.client.messages import HEADER_ROOM, SILENCE_SECONDS, answer_of, check_size, encode
-from waterclock.api.errors import Unavailable, Unreachable
+from waterclock.api.client.pace import SATURATED_PATIENCE, Pace
+from waterclock.api.errors import Saturated, Unavailable, Unreachable
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.proto.methods import Method
@@ -21,24 +23,43 @@ Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class Wire:
-    """Repeats a call that got no answer, unchanged, until `patience` seconds have passed.
+    """Repeats a call that got no answer, unchanged, until `patience` seconds have passed; and one that was refused
+    because the system is behind, until `saturated_patience` seconds have.
 
     So a request that changes something must carry the key under which the service recognises a repeat.
     """
 
-    def __init__(self, connection: Connection, *, token: str | None, timeout: float, patience: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        token: str | None,
+        timeout: float,
+        patience: float,
+        saturated_patience: float = SATURATED_PATIENCE,
+    ) -> None:
         self._connection = connection
         self._headers = {"Authorization": f"Bearer {token}"} if token else None
         self._timeout = timeout
         self._patience = patience
+        self._pace = Pace(log.warning, saturated_patience)
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, endpoint: Endpoint, *, timeout: float, patience: float) -> AsyncIterator["Wire"]:
+    async def open(
+        cls,
+        endpoint: Endpoint,
+        *,
+        timeout: float,
+        patience: float,
+        saturated_patience: float = SATURATED_PATIENCE,
+    ) -> AsyncIterator["Wire"]:
         try:
             async with Connection.open(
                 endpoint.url,
@@ -48,17 +69,36 @@ class Wire:
                 inbox_prefix=endpoint.inbox,
                 timeout=patience,
             ) as connection:
-                yield cls(connection, token=endpoint.token, timeout=timeout, patience=patience)
+                yield cls(
+                    connection,
+                    token=endpoint.token,
+                    timeout=timeout,
+                    patience=patience,
+                    saturated_patience=saturated_patience,
+                )
         except LogUnavailable as error:
             raise Unreachable(str(error)) from error
 
-    async def call(self, method: Method[Q, A], request: Q) -> A:
+    async def call(self, method: Method[Q, A], request: Q, *, saturated_patience: float | None = None) -> A:
+        """`saturated_patience`: if another than usual."""
         data = encode(request)
         check_size(data, self._connection.nc.max_payload - HEADER_ROOM)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            try:
+                return await self._answered(method, data)
+            except Saturated as refused:
+                await asyncio.sleep(self._pace.wait_seconds(refused, loop.time() - began, saturated_patience))
+
+    async def _answered(self, method: Method[Q, A], data: bytes) -> A:
+        """The answer, or a refusal that was said by somebody who is there."""
         started = asyncio.get_running_loop().time()
         for pause in _pauses():
             try:
                 return _answer(await self._request(method.subject, data), method.answer)
+            except Saturated:
+                raise
             except (Unreachable, Unavailable) as error:
                 waits = max(pause, (error.retry_after or 0) if isinstance(error, Unavailable) else 0)
                 if asyncio.get_running_loop().time() - started + waits > self._patience:

@@ -38,6 +38,7 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     if stored is None:
         if request.dry_run:
             return Applied(job_id=job_id, action="created", version=None)
+        await app.admission.admit_job(spec, caller.namespace)
         await app.quotas.take(spec.namespace)
         job = NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=secrets.token_hex(8))
         try:
@@ -53,6 +54,7 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     if request.dry_run or action == "unchanged":
         return Applied(job_id=job_id, action=action, version=stored.version, differences=differing)
     if revived:
+        await app.admission.admit_job(spec, caller.namespace)
         await app.quotas.take(spec.namespace)
     command = UpdateJob(spec=spec, revive=revived, actor=caller.actor, cause=secrets.token_hex(8))
     changed = await jobs.change(app, job_id, caller, lambda _: command, stored.version)

@@ -57,6 +57,7 @@ async def backfill(app: Application, request: BackfillRequest, caller: Caller) -
         return msgspec.structs.replace(answer, backfill_id=None, status="PLANNED")
     if not fires:
         return msgspec.structs.replace(answer, status="COMPLETED")
+    await app.admission.admit(caller.namespace, min(len(fires), request.max_active))
     event = BackfillRequested(
         run_id=stored.backfill_id,
         at=now,

@@ -32,6 +32,7 @@ async def create(app: Application, request: JobRequest, caller: Caller) -> JobAc
     spec = job_specs.define(request, now, app.settings, caller)
     job = new_job(spec, job_specs.chosen_id(request), now, caller, secrets.token_hex(8))
     await dependencies.check(app, job.job_id, job.spec)
+    await app.admission.admit_job(job.spec, caller.namespace)
     await app.quotas.take(job.spec.namespace)
     try:
         created = await app.job_writer.create(job)
@@ -45,6 +46,7 @@ async def create(app: Application, request: JobRequest, caller: Caller) -> JobAc
 async def batch(app: Application, request: JobBatch, caller: Caller) -> list[BatchResult]:
     if len(request.jobs) > MAX_BATCH:
         raise TooLarge.because(f"{len(request.jobs)} jobs in one call; the most is {MAX_BATCH}")
+    await app.admission.admit_jobs(request.jobs, caller.namespace)
     key, now = batch_key(request, caller), now_us()
     call = key or secrets.token_hex(8)
     definitions = BatchDefinitions(app.settings, caller, now)

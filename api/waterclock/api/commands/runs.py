@@ -31,6 +31,7 @@ async def request_run(app: Application, request: RunNow, caller: Caller) -> tupl
     definition = await jobs.find(app, request.job_id, caller)
     if definition.job.status == "CANCELLED":
         raise Conflict.because(f"job {request.job_id} is cancelled")
+    await app.admission.admit(caller.namespace)
     command = _command_id(request.idempotency_key)
     run_id = requested_run_id(request.job_id, command)
     event = RunRequested(

@@ -4,7 +4,6 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from functools import cache
 from http import HTTPStatus
-from math import ceil
 from string import Formatter
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -17,7 +16,7 @@ from litestar.response import Stream
 from waterclock.api.errors import Refused
 from waterclock.proto.answers import LogChunk, Page
 from waterclock.proto.methods import Method, Rest
-from waterclock.proto.problem import MEDIA_TYPE, Problem
+from waterclock.proto.problem import MEDIA_TYPE, Problem, retry_after
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -96,9 +95,7 @@ def _next_page(http: AnyRequest, cursor: str) -> str:
 
 
 def _problem(problem: Problem, headers: dict[str, str] | None = None) -> Response[bytes]:
-    headers = dict(headers or {})
-    if problem.retry_after is not msgspec.UNSET:
-        headers["Retry-After"] = str(max(1, ceil(problem.retry_after)))
+    headers = {**(headers or {}), **retry_after(problem)}
     if problem.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="waterclock"'
     return Response(

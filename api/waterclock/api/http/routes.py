@@ -13,7 +13,7 @@ from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.commands.artifacts import store
 from waterclock.api.dispatch import answer, answers, outages_as_refusals
-from waterclock.api.errors import Refused
+from waterclock.api.errors import Refused, Saturated
 from waterclock.api.http import response
 from waterclock.api.http.pages import pages
 from waterclock.api.http.request import read_request
@@ -59,6 +59,7 @@ def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteH
         caller = app.gate.admit(method, request.headers.get("authorization"))
         if rest.body == "bytes":
             return response.write(request, rest, await _upload(app, request, caller))
+        await _not_saturated(app, request, method, caller)
         asked = await read_request(request, method, rest)
         if rest.answer == "bytes":
             return await _download(app, request, asked, caller)
@@ -73,6 +74,18 @@ def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteH
         request_max_body_size=_BODY_LIMITS[rest.body],
         name=method.name,
     )(endpoint)
+
+
+async def _not_saturated(
+    app: Application, http: AnyRequest, method: Method[Any, Any], caller: Caller
+) -> None:
+    """What would be refused anyhow is not read, but taken from the connection: who still sends would not hear us."""
+    try:
+        await app.admission.before_body(method, caller.namespace)
+    except Saturated:
+        async for _ in http.stream():
+            pass
+        raise
 
 
 def _paths(path: str) -> list[str]:

@@ -22,7 +22,7 @@ from waterclock.api.errors import Refused
 from waterclock.api.metrics import REQUESTS
 from waterclock.proto.methods import METHODS, Method
 from waterclock.proto.names import SERVICE
-from waterclock.proto.problem import Problem
+from waterclock.proto.problem import Problem, retry_after
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +113,7 @@ class _Endpoint:
     async def _answer(self, request: Request) -> None:
         headers = request.headers or {}
         caller = self._app.gate.admit_over_nats(self.method, headers.get("Authorization"))
+        await self._app.admission.before_body(self.method, caller.namespace)
         asked = request_bodies.read(request.data, self.method.request)
         if not self.method.streaming:
             await request.respond(_encode(await answer(self._app, self.method, asked, caller)))
@@ -129,7 +130,10 @@ class _Endpoint:
         reason = " ".join((problem.detail or problem.title).split())
         try:
             await request.respond_error(
-                str(problem.status), reason.encode("ascii", "replace").decode(), _encode(problem)
+                str(problem.status),
+                reason.encode("ascii", "replace").decode(),
+                _encode(problem),
+                retry_after(problem),
             )
             if self.method.streaming:
                 await request.respond(b"")

@@ -21,6 +21,7 @@ from waterclock.api.cli.output import note, print_json, progress, table
 from waterclock.api.cli.session import connected
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.client.messages import batches
+from waterclock.api.client.pace import AS_LONG_AS_IT_TAKES
 from waterclock.api.errors import Refused
 from waterclock.core.domain.job.naming import id_of_name
 from waterclock.proto import methods
@@ -81,7 +82,7 @@ def batch(
     """Define many jobs at once. A bad one fails alone; exit 2 if one did."""
     lines = read_lines(file)
     results: list[BatchResult] = []
-    with connected(data) as wire:
+    with connected(data, saturated_patience=AS_LONG_AS_IT_TAKES) as wire:
         for start, request in batches(lines):
             progress(f"{start} of {len(lines)}")
             chunk = wire.call(methods.JOBS_BATCH, request)
@@ -146,7 +147,7 @@ def _apply(
     failures: list[tuple[str, str]] = []
     pruned: list[str] = []
     beside = tuple(filter(None, (_id(definition) for _, definition in declarations)))
-    with connected(data) as wire:
+    with connected(data, saturated_patience=AS_LONG_AS_IT_TAKES) as wire:
         for number, (where, definition) in enumerate(_in_order(declarations)):
             if number and number % 100 == 0:
                 progress(f"applying: {number} of {len(declarations)}")

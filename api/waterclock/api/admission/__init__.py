@@ -1,0 +1,1 @@
+"""How much is accepted when more is offered than can be done."""

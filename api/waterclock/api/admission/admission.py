@@ -1,0 +1,166 @@
+"""Slows callers down when the system is behind: what it takes no more of is refused with a time to try again.
+
+The schedulers' heartbeats are read at most twice a second, and only while somebody creates something: an idle api
+reads nothing. Whoever comes after a while of silence is not made to wait for that, unless with many jobs at once.
+While callers are slowed down every api says so in the control bucket, and the rate is divided by their number. Where
+they have not heard of each other yet, in the first second, each takes the whole.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from waterclock.api.admission.due_times import count_due_within, is_due_within
+from waterclock.api.admission.system_load import SystemLoad, system_load
+from waterclock.api.admission.throttle import Refusal, Throttle
+from waterclock.api.errors import Saturated
+from waterclock.api.metrics import ADMISSIONS
+from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.errors import LogError
+from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.tasks import Tasks, supervised
+from waterclock.proto import methods, names
+from waterclock.proto.heartbeats import ApiHeartbeat, SchedulerHeartbeat
+from waterclock.proto.methods import Method
+from waterclock.proto.spec import JobSpec
+
+_READ_EVERY = 0.5
+_STALE_SECONDS = 2.0
+_FORGOTTEN_SECONDS = 5.0
+_PATIENCE = 0.5
+_BEAT_TTL = 3.0
+
+_MAY_BE_LATER = {methods.JOBS_CREATE.name, methods.JOBS_BATCH.name, methods.WORKFLOWS_CREATE.name}
+_SOON = {methods.JOBS_RUN_NOW.name, methods.WORKFLOWS_RUN_NOW.name}
+
+
+class Admission:
+    def __init__(
+        self,
+        control: Bucket,
+        instance: str,
+        tasks: Tasks,
+        *,
+        throttle: Throttle | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Made by `open`."""
+        self._control = control
+        self._instance = instance
+        self._tasks = tasks
+        self._throttle = throttle or Throttle()
+        self._clock = clock
+        self._read_at = -_FORGOTTEN_SECONDS
+        self._reading: asyncio.Task[None] | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, control: Bucket, instance: str) -> AsyncIterator["Admission"]:
+        async with supervised() as tasks:
+            yield cls(control, instance, tasks)
+
+    async def before_body(self, method: Method[Any, Any], namespace: str) -> None:
+        """Refuses before the body is read, where none that it could have would be accepted."""
+        if method.name not in _SOON and method.name not in _MAY_BE_LATER:
+            return
+        await self._refresh(wait=method is methods.JOBS_BATCH)
+        only_soon = method.name in _SOON
+        self._refuse(self._throttle.asked(namespace, self._clock(), only_soon=only_soon))
+
+    async def admit(self, namespace: str, count: int = 1) -> None:
+        """So many runs that begin as soon as they can. Raises Saturated."""
+        await self._refresh()
+        self._take(namespace, soon=count)
+
+    async def admit_job(self, spec: JobSpec, namespace: str) -> None:
+        await self._refresh()
+        if self._throttle.slows and not is_due_within(spec, now_us(), self._throttle.horizon_seconds):
+            self._take(namespace, later=1)
+        else:
+            self._take(namespace, soon=1)
+
+    async def admit_jobs(self, lines: list[Raw], namespace: str) -> None:
+        """Definitions that nobody has looked at: all of them or none."""
+        await self._refresh(wait=True)
+        soon = len(lines)
+        if self._throttle.slows:
+            soon = count_due_within(lines, now_us(), self._throttle.horizon_seconds)
+        self._take(namespace, soon=soon, later=len(lines) - soon)
+
+    @property
+    def apis(self) -> int:
+        """How many slow callers down, and share the rate."""
+        return self._throttle.apis
+
+    def heartbeat(self) -> ApiHeartbeat:
+        now = self._clock()
+        return ApiHeartbeat(
+            instance=self._instance,
+            at=now_us(),
+            accepted_per_second=self._throttle.accepted.per_second(now),
+            refused_per_second=self._throttle.refused.per_second(now),
+        )
+
+    async def others(self) -> list[ApiHeartbeat]:
+        """Of the other apis, those that slow callers down."""
+        found = await _decoded(self._control, "api", ApiHeartbeat)
+        return [beat for beat in found if beat.instance != self._instance]
+
+    def _take(self, namespace: str, *, soon: int = 0, later: int = 0) -> None:
+        self._refuse(self._throttle.take(namespace, self._clock(), soon=soon, later=later))
+        ADMISSIONS.labels("admitted").inc()
+
+    def _refuse(self, refusal: Refusal | None) -> None:
+        if refusal is None:
+            return
+        ADMISSIONS.labels(refusal.reason).inc()
+        raise Saturated.behind(refusal.behind_seconds, refusal.jobs_per_second, refusal.retry_after)
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    async def _refresh(self, *, wait: bool = False) -> None:
+        age = self._clock() - self._read_at
+        if age <= _READ_EVERY:
+            return
+        if age > _FORGOTTEN_SECONDS:
+            self._throttle.heard(SystemLoad())
+        if self._reading is None or self._reading.done():
+            self._reading = self._tasks.spawn(self._read(), name="reader of heartbeats")
+        if wait and age > _STALE_SECONDS:
+            await asyncio.wait((self._reading,), timeout=_PATIENCE)
+
+    async def hear(self) -> None:
+        """Read the heartbeats now."""
+        if self._reading is not None:
+            await asyncio.wait((self._reading,))
+        await self._read()
+
+    async def _read(self) -> None:
+        """What cannot be read is not known, and then nobody is refused: accepting comes before counting."""
+        before = self._throttle.accepted_in_all
+        try:
+            load = system_load(await _decoded(self._control, "scheduler", SchedulerHeartbeat))
+            apis = 1
+            if load.saturated:
+                beat = msgspec.json.encode(self.heartbeat())
+                await self._control.put(names.member_key("api", self._instance), beat, ttl=_BEAT_TTL)
+                apis += len(await self.others())
+        except LogError:
+            return
+        self._throttle.heard(load, apis, since=self._throttle.accepted_in_all - before)
+        self._read_at = self._clock()
+
+
+async def _decoded(control: Bucket, component: str, kind: type[Any]) -> list[Any]:
+    found = []
+    for entry in await control.scan(names.member_key(component, "*")):
+        try:
+            found.append(msgspec.json.decode(entry.value, type=kind))
+        except msgspec.MsgspecError:
+            continue  # of another version: it says nothing that we would understand
+    return found

@@ -1,0 +1,64 @@
+"""How far behind the whole system is: the schedulers' heartbeats, summed up."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from waterclock.proto.events import Instant
+from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, SchedulerHeartbeat
+
+_SLOWEST = 500.0
+"""Runs a second that any system is taken to do: a few thousand jobs that have just come in, or a rate measured while
+there was little to do, are no reason to refuse anybody."""
+_INTAKE = 5_000.0
+"""Definitions a second that any scheduler is taken to read; also what it is taken to do as long as it has measured
+nothing."""
+
+
+class SystemLoad(Struct, frozen=True, kw_only=True):
+    to_drain: int = 0
+    """Definitions unread, and fires due and not decided."""
+    unread: int = 0
+    backlog: int = 0
+    ended_per_second: float = 0.0
+    behind_seconds: float = 0.0
+    """The age of the oldest fire that is due and not decided."""
+    saturated_since: Instant | None = None
+
+    @property
+    def rate(self) -> float:
+        """Jobs a second that are done, or would be if there were enough of them."""
+        return self.ended_per_second or _INTAKE
+
+    @property
+    def intake_rate(self) -> float:
+        """Jobs of the far future a second that are only read and put away."""
+        return max(self.ended_per_second, _INTAKE)
+
+    def drain_seconds(self, accepted: int = 0) -> float:
+        """How long it takes to be on time again. `accepted`: jobs that no heartbeat has counted yet."""
+        return (self.to_drain + accepted) / max(self.rate, _SLOWEST)
+
+    def read_seconds(self, accepted: int = 0) -> float:
+        """How long it takes to read what is in the log."""
+        return (self.unread + accepted) / self.intake_rate
+
+    @property
+    def saturated(self) -> bool:
+        return self.drain_seconds() > DRAIN_LIMIT_SECONDS
+
+
+def system_load(heartbeats: Iterable[SchedulerHeartbeat]) -> SystemLoad:
+    """Schedulers that do not say how far behind they are count as being on time."""
+    beats = list(heartbeats)
+    loads = [beat.load for beat in beats if beat.load is not None]
+    partitions = [partition for beat in beats for partition in beat.partitions]
+    since = [load.saturated_since for load in loads if load.saturated_since is not None]
+    return SystemLoad(
+        to_drain=sum(load.to_drain for load in loads),
+        unread=sum(partition.unread for partition in partitions),
+        backlog=sum(partition.backlog for partition in partitions),
+        ended_per_second=sum(load.ended_per_second for load in loads),
+        behind_seconds=max((load.behind_seconds for load in loads), default=0.0),
+        saturated_since=min(since, default=None),
+    )

@@ -1,0 +1,134 @@
+"""Whether so many jobs are accepted now, given how far behind the system is. Pure: the time is passed in.
+
+Up to `DRAIN_LIMIT_SECONDS` of work everything is accepted. Above that, what makes work soon is accepted at the rate at
+which work is done. Jobs of the far future only have to be read: they are refused when what is to be read is too much.
+"""
+
+import random
+from collections import deque
+from collections.abc import Callable
+from math import ceil
+from typing import Literal
+
+from msgspec import Struct
+
+from waterclock.api.admission.shares import Shares
+from waterclock.api.admission.system_load import SystemLoad
+from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS
+
+_LONGEST_WAIT = 30.0
+_SPREAD = 1.5
+"""Callers that are refused at the same moment are told to come back at different ones."""
+
+Reason = Literal["saturated", "unread"]
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    reason: Reason
+    behind_seconds: float
+    jobs_per_second: float
+    retry_after: int
+
+
+class Throttle:
+    def __init__(self, spread: Callable[[], float] = lambda: random.uniform(1.0, _SPREAD)) -> None:
+        self.load = SystemLoad()
+        self.apis = 1
+        """How many apis slow callers down, this one included: the rate is for all of them."""
+        self.accepted = RecentRate()
+        self.refused = RecentRate()
+        self._spread = spread
+        self.accepted_in_all = 0
+        self._unheard = 0
+        """Jobs accepted since the load was heard of."""
+        self._soon = Shares()
+        self._later = Shares()
+
+    def heard(self, load: SystemLoad, apis: int = 1, *, since: int = 0) -> None:
+        """`since`: of the jobs accepted here, how many the heartbeats cannot have counted."""
+        self.load, self.apis, self._unheard = load, max(1, apis), since
+
+    @property
+    def horizon_seconds(self) -> float:
+        """What is due later than this makes no work before the system is on time again."""
+        return max(self.load.drain_seconds(self._unheard), DRAIN_LIMIT_SECONDS)
+
+    @property
+    def slows(self) -> bool:
+        """Whether what makes work soon is accepted at a rate."""
+        return self.load.drain_seconds(self._unheard) > DRAIN_LIMIT_SECONDS
+
+    @property
+    def slows_all(self) -> bool:
+        """Whether jobs of the far future are accepted at a rate, too."""
+        return self.load.read_seconds(self._unheard) > DRAIN_LIMIT_SECONDS
+
+    def asked(self, namespace: str, now: float, *, only_soon: bool) -> Refusal | None:
+        """Whether nothing of the kind could be accepted now, whatever it is. Takes nothing."""
+        soon = self._check(namespace, self._soon, "saturated", now)
+        if soon is None or only_soon:
+            return self._counted(soon, now)
+        return self._counted(self._check(namespace, self._later, "unread", now), now)
+
+    def take(self, namespace: str, now: float, *, soon: int = 0, later: int = 0) -> Refusal | None:
+        """All of them, or none."""
+        refusal = self._check(namespace, self._soon, "saturated", now) if soon else None
+        if refusal is None and later:
+            refusal = self._check(namespace, self._later, "unread", now)
+        if refusal is not None:
+            return self._counted(refusal, now)
+        if soon and self.slows:
+            self._soon.take(namespace, soon, self.load.rate / self.apis, now)
+        if later and self.slows_all:
+            self._later.take(namespace, later, self.load.intake_rate / self.apis, now)
+        self._unheard += soon + later
+        self.accepted_in_all += soon + later
+        self.accepted.add(soon + later, now)
+        return None
+
+    def _check(self, namespace: str, shares: Shares, reason: Reason, now: float) -> Refusal | None:
+        shares.asks(namespace, now)
+        rate, seconds, slows = (
+            (self.load.rate, self.load.drain_seconds(self._unheard), self.slows)
+            if reason == "saturated"
+            else (self.load.intake_rate, self.load.read_seconds(self._unheard), self.slows_all)
+        )
+        wait = shares.wait(namespace, rate / self.apis, now) if slows else 0.0
+        if not wait:
+            return None
+        wait = min(max(wait, 1.0, (seconds - DRAIN_LIMIT_SECONDS) / 2), _LONGEST_WAIT)
+        return Refusal(
+            reason=reason,
+            behind_seconds=round(seconds, 1),
+            jobs_per_second=round(rate, 1),
+            retry_after=ceil(wait * self._spread()),
+        )
+
+    def _counted(self, refusal: Refusal | None, now: float) -> Refusal | None:
+        if refusal is not None:
+            self.refused.add(1, now)
+        return refusal
+
+
+class RecentRate:
+    """How many a second, over the last seconds."""
+
+    _SECONDS = 10
+
+    def __init__(self) -> None:
+        self._counts: deque[tuple[int, int]] = deque()
+
+    def add(self, count: int, now: float) -> None:
+        second = int(now)
+        if self._counts and self._counts[-1][0] == second:
+            count += self._counts.pop()[1]
+        self._counts.append((second, count))
+        self._forget(second)
+
+    def per_second(self, now: float) -> float:
+        self._forget(int(now))
+        return sum(count for _, count in self._counts) / self._SECONDS
+
+    def _forget(self, second: int) -> None:
+        while self._counts and self._counts[0][0] <= second - self._SECONDS:
+            self._counts.popleft()

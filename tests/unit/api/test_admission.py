@@ -1,0 +1,305 @@
+"""What is accepted when more is offered than is done: by how much, from whom, and which jobs count."""
+
+import json
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from waterclock.api.admission.due_times import count_due_within, is_due_within
+from waterclock.api.admission.shares import Shares
+from waterclock.api.admission.system_load import SystemLoad, system_load
+from waterclock.api.admission.throttle import RecentRate, Refusal, Throttle
+from waterclock.api.errors import Saturated, Unavailable, refusal
+from waterclock.core.domain.job.parse import define_body
+from waterclock.proto.heartbeats import PartitionStatus, SchedulerHeartbeat, SchedulerLoad
+
+NOON = 1_790_000_000_000_000
+BEHIND = SystemLoad(to_drain=14_000, ended_per_second=1000.0)
+"""14 s of work at 1,000 runs a second."""
+
+
+def heartbeat(load: SchedulerLoad | None, *, unread: int = 0, backlog: int = 0) -> SchedulerHeartbeat:
+    held = PartitionStatus(
+        partition=0,
+        token=1,
+        jobs_cursor=0,
+        time_cursor=0,
+        active_runs=0,
+        armed=0,
+        lag_seconds=0,
+        backlog=backlog,
+        unread=unread,
+    )
+    return SchedulerHeartbeat(
+        instance="s", host="h", pid=1, started_at=0, at=0, state="running", partitions=[held], load=load
+    )
+
+
+def throttle(load: SystemLoad, apis: int = 1) -> Throttle:
+    made = Throttle(spread=lambda: 1.0)
+    made.heard(load, apis)
+    return made
+
+
+def accepted(
+    by: Throttle, asked: dict[str, int], *, seconds: float, calls_per_second: int = 100
+) -> dict[str, int]:
+    """How many each namespace gets in, asking for so many jobs in each call."""
+    found = dict.fromkeys(asked, 0)
+    for step in range(int(seconds * calls_per_second)):
+        for namespace, count in asked.items():
+            if count and by.take(namespace, step / calls_per_second, soon=count) is None:
+                found[namespace] += count
+    return found
+
+
+# -- how far behind -------------------------------------------------------------------------------------------
+
+
+def test_the_schedulers_are_summed_up_and_not_averaged() -> None:
+    load = system_load(
+        [
+            heartbeat(
+                SchedulerLoad(to_drain=9_000, ended_per_second=500, behind_seconds=9, saturated_since=7),
+                unread=4_000,
+                backlog=5_000,
+            ),
+            heartbeat(
+                SchedulerLoad(to_drain=1_000, ended_per_second=1_500, behind_seconds=2, saturated_since=5)
+            ),
+            heartbeat(None),
+        ]
+    )
+    assert load == SystemLoad(
+        to_drain=10_000,
+        unread=4_000,
+        backlog=5_000,
+        ended_per_second=2_000,
+        behind_seconds=9,
+        saturated_since=5,
+    )
+    assert load.drain_seconds() == 5.0
+    assert not load.saturated
+
+
+def test_nobody_who_says_anything_means_on_time() -> None:
+    assert not system_load([]).saturated
+    assert system_load([heartbeat(None)]) == SystemLoad()
+
+
+@pytest.mark.parametrize("ended", [0.0, 2.0])
+def test_a_rate_that_was_measured_with_little_to_do_refuses_no_few_thousand(ended: float) -> None:
+    assert not SystemLoad(to_drain=4_000, ended_per_second=ended).saturated
+    assert SystemLoad(to_drain=60_000, ended_per_second=ended).saturated
+
+
+# -- how much is accepted -------------------------------------------------------------------------------------
+
+
+def test_on_time_everything_is_accepted() -> None:
+    on_time = throttle(SystemLoad(to_drain=9_000, ended_per_second=1_000))
+    assert on_time.take("a", 0.0, soon=900) is None
+
+
+def test_what_was_accepted_here_counts_before_a_heartbeat_tells_of_it() -> None:
+    filling = throttle(SystemLoad(to_drain=0, ended_per_second=1_000))
+    assert accepted(filling, {"a": 100}, seconds=1, calls_per_second=1000)["a"] <= 10_100 + 2_000
+    assert filling.slows
+    filling.heard(SystemLoad(ended_per_second=1_000))
+    assert not filling.slows
+    filling.heard(SystemLoad(ended_per_second=1_000), since=10_001)
+    assert filling.slows
+
+
+def test_above_the_limit_it_is_accepted_at_the_rate_of_what_is_done() -> None:
+    got = accepted(throttle(BEHIND), {"a": 50}, seconds=10)["a"]
+    assert 10_000 <= got <= 11_100  # and a second's worth at once
+
+
+def test_several_apis_share_the_rate() -> None:
+    got = accepted(throttle(BEHIND, apis=4), {"a": 10}, seconds=10)["a"]
+    assert 2_500 <= got <= 2_800
+
+
+def test_who_asks_for_little_is_never_refused_because_another_floods() -> None:
+    by = throttle(BEHIND)
+    flood, little, refused = 0, 0, 0
+    for step in range(1_000):
+        now = step / 100
+        flood += 0 if by.take("flood", now, soon=500) else 500
+        if step % 10 == 0:
+            if by.take("little", now, soon=1):
+                refused += 1
+            little += 1
+    assert (little, refused) == (100, 0)
+    assert flood <= 500 * 10 + 1_000 + 500
+
+
+def test_namespaces_that_all_flood_get_the_same() -> None:
+    got = accepted(throttle(BEHIND), {"a": 10, "b": 10, "c": 10, "d": 10}, seconds=20)
+    assert max(got.values()) - min(got.values()) <= 20
+    assert sum(got.values()) <= 20_000 + 2_000
+
+
+def test_a_namespace_that_has_stopped_asking_leaves_its_share_to_the_others() -> None:
+    shares = Shares()
+    shares.asks("gone", 0.0)
+    shares.asks("here", 0.0)
+    shares.take("here", 1_000, 1_000, 0.0)
+    assert shares.wait("here", 1_000, 0.5) == pytest.approx((1 + 250) / 500)
+    shares.asks("here", 11.0)
+    shares.take("here", 1_000, 1_000, 11.0)
+    assert shares.wait("here", 1_000, 11.0) == pytest.approx(1 / 1_000)
+
+
+def test_many_jobs_in_one_call_are_taken_as_a_whole_and_paid_for_later() -> None:
+    by = throttle(BEHIND)
+    assert by.take("a", 0.0, soon=5_000) is None
+    assert by.take("a", 1.0, soon=1) is not None
+    assert by.take("a", 3.9, soon=1) is not None
+    assert by.take("a", 4.1, soon=1) is None
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    by = throttle(BEHIND)
+    for number in range(12_000):
+        by.take(f"n{number}", number / 10_000, soon=1)
+    assert len(by._soon._asked) <= 10_000
+    assert len(by._soon._buckets) <= 10_000
+
+
+# -- jobs of the far future -----------------------------------------------------------------------------------
+
+
+def test_jobs_of_the_far_future_are_refused_only_because_of_what_is_unread() -> None:
+    by = throttle(SystemLoad(to_drain=20_000, backlog=20_000, ended_per_second=1_000))
+    assert by.take("a", 0.0, soon=2_000) is None
+    assert by.take("a", 0.0, soon=1) is not None
+    assert by.take("a", 0.0, later=10_000) is None
+    by.heard(SystemLoad(to_drain=80_000, unread=80_000, ended_per_second=1_000))
+    assert by.take("a", 0.0, later=10_000) is None  # the first is for free
+    refused = by.take("a", 0.0, later=1)
+    assert refused is not None
+    assert refused.reason == "unread"
+    assert refused.jobs_per_second == 5_000
+
+
+def test_of_a_call_with_both_kinds_nothing_is_taken_if_one_is_refused() -> None:
+    by = throttle(SystemLoad(to_drain=80_000, unread=80_000, ended_per_second=1_000))
+    by.take("a", 0.0, later=10_000)
+    before = by.accepted_in_all
+    assert by.take("a", 0.0, soon=1, later=1) is not None
+    assert by.accepted_in_all == before
+    assert by.take("a", 0.0, soon=1) is None
+
+
+def test_before_the_body_only_what_no_body_could_change_is_refused() -> None:
+    by = throttle(SystemLoad(to_drain=20_000, ended_per_second=1_000))
+    by.take("a", 0.0, soon=2_000)
+    assert by.asked("a", 0.0, only_soon=True) is not None
+    assert by.asked("a", 0.0, only_soon=False) is None
+    by.heard(SystemLoad(to_drain=80_000, unread=80_000, ended_per_second=1_000))
+    by.take("a", 0.0, later=10_000)
+    assert by.asked("a", 0.0, only_soon=False) is not None
+    assert by.asked("b", 0.0, only_soon=False) is None
+
+
+SAID: list[tuple[dict[str, Any], bool]] = [
+    ({}, True),
+    ({"schedule": "now"}, True),
+    ({"schedule_time": "2026-09-21T14:13:50Z"}, True),
+    ({"schedule_time": "2020-01-01T00:00:00Z"}, True),
+    ({"schedule_time": "2026-09-21T14:15:00Z"}, False),
+    ({"schedule_time": "2026-09-21T16:15:00+02:00"}, False),
+    ({"schedule": "2026-09-21T14:15:00Z"}, False),
+    ({"delay": "5s"}, True),
+    ({"delay": 3600}, False),
+    ({"every": "1s"}, True),
+    ({"every": "1h"}, False),
+    ({"interval_seconds": 5}, True),
+    ({"schedule": "every 2h"}, False),
+    ({"cron": "* * * * * *"}, True),
+    ({"cron": "0 3 * * *"}, False),
+    ({"cron_expression": ["0 3 * * *", "* * * * * *"]}, True),
+    ({"cron": "0 3 * * *", "timezone": "Europe/Paris"}, False),
+    ({"schedule": "@yearly"}, False),
+]
+
+
+@pytest.mark.parametrize(("fields", "soon"), SAID)
+def test_what_is_due_soon_is_seen_before_and_after_validation(fields: dict[str, Any], soon: bool) -> None:
+    body = {"name": "x", "command": "true", "payload": {"deep": [1, 2]}, **fields}
+    line = Raw(json.dumps(body).encode())
+    assert count_due_within([line], NOON, 30.0) == int(soon)
+    spec = define_body(json.dumps(body).encode(), NOON)
+    assert is_due_within(spec, NOON, 30.0) is soon
+
+
+def test_what_cannot_be_read_counts_as_due() -> None:
+    lines = [
+        b"{",
+        b"[]",
+        b'"x"',
+        b'{"cron": "no"}',
+        b'{"schedule_time": 1}',
+        b'{"schedule_time": "x"}',
+        b'{"every": []}',
+        b'{"schedule_time": "2027-01-01T00:00:00"}',
+    ]
+    assert count_due_within([Raw(line) for line in lines], NOON, 30.0) == len(lines)
+
+
+def test_a_job_that_waits_for_another_may_be_due_at_once_and_a_workflow_run_by_hand_is_not() -> None:
+    waits = define_body(b'{"name": "x", "command": "true", "dependencies": ["y"]}', NOON)
+    by_hand = define_body(b'{"name": "w", "nodes": [{"id": "a", "command": "true"}]}', NOON)
+    assert is_due_within(waits, NOON, 30.0)
+    assert not is_due_within(by_hand, NOON, 30.0)
+
+
+# -- the refusal ----------------------------------------------------------------------------------------------
+
+
+def refused_at(load: SystemLoad, spread: float = 1.0) -> Refusal:
+    by = Throttle(spread=lambda: spread)
+    by.heard(load)
+    by.take("a", 0.0, soon=int(load.rate) + 1)
+    found = by.take("a", 0.0, soon=1)
+    assert found is not None
+    return found
+
+
+def test_the_time_to_try_again_grows_with_how_far_behind_the_system_is_and_is_spread() -> None:
+    waits = [
+        refused_at(SystemLoad(to_drain=seconds * 6_000, ended_per_second=6_000)).retry_after
+        for seconds in (11, 14, 20, 40, 1_000)
+    ]
+    assert waits == sorted(waits)
+    assert waits[0] >= 1
+    assert waits[-1] == 30
+    far = SystemLoad(to_drain=20 * 6_000, ended_per_second=6_000)
+    assert refused_at(far, spread=1.5).retry_after > refused_at(far).retry_after
+
+
+def test_a_refusal_says_how_far_behind_and_how_fast_and_when_to_try_again() -> None:
+    error = Saturated.behind(14.2, 6_200.0, 3)
+    assert str(error) == "the system is 14 s behind and takes 6,200 jobs a second; try again in 3 s"
+    assert (error.problem.status, error.problem.title) == (503, "Service Unavailable")
+    again = refusal(error.problem)
+    assert isinstance(again, Saturated)
+    assert (again.behind_seconds, again.jobs_per_second, again.retry_after) == (14.2, 6_200.0, 3)
+
+
+def test_another_503_is_not_taken_for_saturation() -> None:
+    away = refusal(Unavailable.because("the log cannot be reached", retry_after=1).problem)
+    assert type(away) is Unavailable
+
+
+def test_rates_are_of_the_last_seconds() -> None:
+    rate = RecentRate()
+    for second in range(20):
+        rate.add(100, second + 0.1)
+        rate.add(100, second + 0.9)
+    assert rate.per_second(19.95) == 200
+    assert rate.per_second(24.0) == 100
+    assert rate.per_second(100.0) == 0
