@@ -490,6 +490,10 @@ class Partition(Struct, frozen=True, kw_only=True):
     active_runs: int | None = None
     armed: int | None = None
     """Schedules in memory because they are due soon."""
+    backlog: int | None = None
+    """Fires that are due and not yet decided: there is no room for them among the executors."""
+    unread: int | None = None
+    """Definitions that are in the log and have not been read."""
 
 
 class Check(Struct, frozen=True, kw_only=True):
@@ -498,9 +502,32 @@ class Check(Struct, frozen=True, kw_only=True):
     detail: str
 
 
+class Load(Struct, frozen=True, kw_only=True):
+    """Whether more is offered than is done."""
+
+    saturated: bool = False
+    """Doing what is there takes longer than ten seconds."""
+    slowed: bool = False
+    """Callers are slowed down: what makes work soon is accepted at the rate of what is done."""
+    since: datetime | None = None
+    behind_seconds: float = 0.0
+    """The age of the oldest fire that is due and not decided."""
+    drain_seconds: float = 0.0
+    """How long it takes to be on time again."""
+    backlog: int = 0
+    """Fires that are due and not decided."""
+    unread: int = 0
+    """Definitions that no scheduler has read."""
+    ended_per_second: float = 0.0
+    """Runs that end while there is a backlog; without one, what it was at last."""
+    accepted_per_second: float = 0.0
+    """Jobs and runs accepted over the last ten seconds: by this api, and by all that slow callers down."""
+
+
 class SystemStatus(Struct, frozen=True, kw_only=True):
     ok: bool
     checks: list[Check]
+    load: Load = Load()
 
 
 class Token(Struct, frozen=True, kw_only=True):

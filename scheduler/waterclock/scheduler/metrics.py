@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.metrics import Histogram, ScopedCollector, counter, gauge
 from waterclock.proto.events import RunEvent, RunQueued
-from waterclock.proto.heartbeats import PartitionStatus
+from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, PartitionStatus, SchedulerLoad
 
 Statuses = Callable[[], Sequence[PartitionStatus]]
+Load = Callable[[], SchedulerLoad | None]
 
 
 class SchedulerMetrics(ScopedCollector):
@@ -22,10 +23,12 @@ class SchedulerMetrics(ScopedCollector):
         self._passes = Histogram()
         self._takeovers = Histogram()
         self._statuses: Statuses = tuple
+        self._load: Load = lambda: None
 
-    def watch(self, statuses: Statuses) -> None:
-        """Where to ask for the partitions this scheduler owns."""
+    def watch(self, statuses: Statuses, load: Load = lambda: None) -> None:
+        """Where to ask for the partitions this scheduler owns, and for how far it is behind over all of them."""
         self._statuses = statuses
+        self._load = load
 
     def decided(self, events: Sequence[RunEvent]) -> None:
         """One frame was written."""
@@ -65,6 +68,17 @@ class SchedulerMetrics(ScopedCollector):
             ("active_runs", "Runs of a partition that have not ended.", "active_runs"),
             ("armed", "Schedules of a partition that are near.", "armed"),
             ("lag_seconds", "How far the owner of a partition is behind.", "lag_seconds"),
+            ("backlog", "Fires of a partition that are due and not yet decided.", "backlog"),
+            ("unread", "Definitions of a partition that are in the log and not read.", "unread"),
         ):
             values = {number: float(getattr(status, field)) for number, status in held.items()}
             yield gauge(f"waterclock_scheduler_partition_{name}", about, "partition", values)
+        drain = 0.0 if (load := self._load()) is None else load.drain_seconds
+        yield GaugeMetricFamily(
+            "waterclock_scheduler_drain_seconds", "How long it takes to be on time again.", value=drain
+        )
+        yield GaugeMetricFamily(
+            "waterclock_scheduler_saturated",
+            "1 while that is more than callers are let in for.",
+            value=float(drain > DRAIN_LIMIT_SECONDS),
+        )

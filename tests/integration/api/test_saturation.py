@@ -19,6 +19,7 @@ import pytest
 from waterclock.api.client.client import Client
 from waterclock.api.client.sync import SyncClient
 from waterclock.api.errors import Saturated
+from waterclock.core.domain import ids
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.data_directory import ConnectionInfo, write_connection
@@ -291,3 +292,71 @@ async def test_apis_that_slow_callers_down_know_of_each_other(behind: Served) ->
     assert behind.app.admission.apis == 3
     await say(behind, None)
     assert behind.app.admission.apis == 1
+
+
+async def test_status_says_since_when_and_how_far_behind_over_rest_and_nats(behind: Served) -> None:
+    await say_behind(behind, unread=30, backlog=8_370)
+    by_rest = (await behind.http.get("/v1/status")).json()
+    load = by_rest["load"]
+    assert (load["saturated"], load["slowed"], load["drain_seconds"]) == (True, True, 14.0)
+    assert (load["behind_seconds"], load["backlog"], load["unread"]) == (9.0, 8_370, 30)
+    assert load["ended_per_second"] == RATE
+    assert load["accepted_per_second"] > 0
+    assert load["since"] is not None
+    said = {check["name"]: check for check in by_rest["checks"]}["load"]
+    assert not said["ok"]
+    assert "9 s behind, 14 s to drain" in said["detail"]
+    assert "callers are slowed down" in said["detail"]
+    by_nats = await behind.client.system.status()
+    assert (by_nats.load.saturated, by_nats.load.backlog) == (True, 8_370)
+    held = (await behind.client.partitions.list())[0]
+    assert (held.backlog, held.unread) == (8_370, 30)
+    await say(behind, SchedulerLoad(to_drain=5, ended_per_second=RATE))
+    after = (await behind.client.system.status()).load
+    assert (after.saturated, after.slowed, after.since) == (False, False, None)
+
+
+async def test_metrics_say_it_too(behind: Served) -> None:
+    await behind.http.post("/v1/jobs", json={"name": "x", "command": "true"})
+    page = (await behind.http.get("/metrics")).text
+    assert "waterclock_drain_seconds 14.0" in page
+    assert "waterclock_behind_seconds 9.0" in page
+    assert "waterclock_saturated 1.0" in page
+    assert 'waterclock_api_admissions_total{result="admitted"}' in page
+    assert 'waterclock_api_admissions_total{result="saturated"}' in page
+
+
+async def test_why_of_a_fire_that_nobody_has_come_to_says_that_the_system_is_behind(alone: Served) -> None:
+    created = await alone.client.jobs.create(name="x", command="true")
+    definition = await alone.app.definitions.read(created.job_id)
+    assert definition is not None
+    await say_behind(alone)
+    by_job = await alone.client.jobs.why(created.job_id)
+    assert (by_job.reason, by_job.answer.partition(", ")[2]) == (
+        "undecided",
+        "not decided yet: the system is 9 s behind",
+    )
+    run_id = ids.run_id(created.job_id, definition.job.created_at)
+    by_run = await alone.client.runs.why(run_id)
+    assert (by_run.subject, by_run.answer) == (run_id, by_job.answer)
+
+
+async def test_the_command_line_shows_it_in_status_and_top(behind: Served, tmp_path: Path) -> None:
+    place = ConnectionInfo(http="", nats=behind.settings.nats_url or "", database="", token=TOKEN)
+    await asyncio.to_thread(write_connection, tmp_path, place)
+    assert "9 s behind, 14 s to drain" in await shown(tmp_path, "status")
+    assert (await shown(tmp_path, "top", "--once")).startswith("waterclock is saturated since ")
+    assert "BACKLOG" in await shown(tmp_path, "partitions")
+
+
+async def shown(data: Path, *command: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "waterclock.api.cli",
+        *command,
+        stdout=asyncio.subprocess.PIPE,
+        env={"WATERCLOCK_DATA": str(data), "PATH": "", "COLUMNS": "200"},
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 30)
+    return out.decode()

@@ -223,8 +223,9 @@ def ask(
     now: int = NOW,
     decided: int | None = NOW,
     records: list[Recorded] | None = None,
+    behind_seconds: float = 0.0,
 ) -> Explanation:
-    return explain_moment("nightly", job, records or log(*events), at, now, decided)
+    return explain_moment("nightly", job, records or log(*events), at, now, decided, behind_seconds)
 
 
 def changed(job: JobHistory, kind: type, at: int, **fields: Any) -> JobHistory:
@@ -315,6 +316,38 @@ def test_due_but_nobody_has_come_that_far() -> None:
     found = ask(defined(), decided=later(-30))
     assert found.reason == "undecided"
     assert "decided up to 2026-11-16T02:59:30Z" in found.answer
+
+
+def test_due_and_not_decided_because_the_system_is_behind() -> None:
+    found = ask(defined(), now=later(8), decided=later(-1), behind_seconds=9.0)
+    assert (found.reason, found.answer) == (
+        "undecided",
+        "due 2026-11-16T03:00:00Z, not decided yet: the system is 9 s behind",
+    )
+    long_ago = ask(defined(), now=later(3600), behind_seconds=9.0)
+    assert "9 s behind" not in long_ago.answer
+    at_once = defined(THREE, schedule_type="IMMEDIATE", cron_expression=())
+    assert "9 s behind" in ask(at_once, now=later(8), behind_seconds=9.0).answer
+    assert ask(at_once, now=later(3600), behind_seconds=9.0).reason == "no_schedule"
+
+
+@pytest.mark.parametrize(
+    ("behind_ms", "words"),
+    [
+        (9_000, "it waited 14 s: the system was 9 s behind"),
+        (12_000, "it waited 14 s: the system was 12 s behind, callers were slowed down"),
+    ],
+)
+def test_a_run_that_was_queued_late_says_that_the_system_was_behind(behind_ms: int, words: str) -> None:
+    queued = RunQueued(run_id=RUN, at=later(14), version=7, scheduled=THREE, due=THREE, behind_ms=behind_ms)
+    found = explain_run(RUN, log(queued), defined(), later(15))
+    assert found.answer.endswith(words)
+    waited = next(delay for delay in found.delays if delay.kind == "scheduler")
+    assert waited.what in words
+    on_time = explain_run(
+        RUN, log(RunQueued(run_id=RUN, at=THREE, version=7, scheduled=THREE, due=THREE)), defined(), later(1)
+    )
+    assert "behind" not in on_time.answer
 
 
 def test_due_in_the_future_and_a_wish_to_leave_it_out() -> None:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from waterclock.api.admission.system_load import system_load
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import namespace_of
@@ -15,7 +16,7 @@ from waterclock.api.registry import handles
 from waterclock.core.domain import ids
 from waterclock.core.domain.explain import explanation
 from waterclock.core.domain.explain.explanation import Explanation, Recorded
-from waterclock.core.domain.explain.why_moment import explain_moment
+from waterclock.core.domain.explain.why_moment import explain_moment, is_pending
 from waterclock.core.domain.explain.why_run import explain_run
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
 from waterclock.core.jetstream.job_definitions import Definition
@@ -50,7 +51,10 @@ async def why_run(app: Application, request: WhyQuery, caller: Caller) -> Why:
     except NotFound:
         waiting = await workflows.why_waiting(app, request.run_id, caller)
         if waiting is None:
-            raise
+            undecided = await _undecided(app, request.run_id, caller)
+            if undecided is None:
+                raise
+            return undecided
         workflow_run_id, reason = waiting
         answer = f"{request.run_id} has not begun: {reason}. It is part of {workflow_run_id}."
         return Why(subject=request.run_id, answer=answer, steps=[], reason="under_way")
@@ -63,8 +67,28 @@ async def why_job(app: Application, request: WhyQuery, caller: Caller) -> Why:
     if request.job_id is None:
         raise Invalid.field("job_id", "required")
     definition = await jobs.find(app, request.job_id, caller)
-    at = request.at or _asked_about(definition)
-    definitions = await job_events(app, request.job_id)
+    found, _ = await _moment(app, request.job_id, request.at or _asked_about(definition))
+    return _answer(found)
+
+
+async def _undecided(app: Application, run_id: str, caller: Caller) -> Why | None:
+    """Of a run that is due and that no owner has come to yet; None if there is no such run."""
+    scheduled = ids.scheduled_of(run_id)
+    if scheduled is None or ids.part_path(run_id):
+        return None
+    try:
+        await jobs.find(app, ids.job_of(run_id), caller)
+    except NotFound:
+        return None
+    found, is_open = await _moment(app, ids.job_of(run_id), datetime_of(scheduled))
+    if found.reason != "undecided" or not is_open:
+        return None
+    return _answer(msgspec.structs.replace(found, subject=run_id))
+
+
+async def _moment(app: Application, job_id: str, at: datetime) -> tuple[Explanation, bool]:
+    """What explains it, and whether it may be that nobody has come that far: else its events have left the log."""
+    definitions = await job_events(app, job_id)
     moment, now = instant_of(at), now_us()
     jitter = max((event.spec.schedule.jitter_seconds for _, event in definitions), default=0)
     settled = moment + _AFTER + int(jitter * SECOND)
@@ -73,14 +97,15 @@ async def why_job(app: Application, request: WhyQuery, caller: Caller) -> Why:
         """All is decided, and a run that there was has ended."""
         if decided <= settled:
             return False
-        return explain_moment(request.job_id or "", definitions, records, moment, now).reason != "under_way"
+        return explain_moment(job_id, definitions, records, moment, now).reason != "under_way"
 
-    records = await job_records(app, request.job_id, min(at, datetime.now(UTC)) - _BEFORE, enough)
-    partition = app.partition_of(request.job_id)
-    owned = (await fleet.partitions(app.control, app.settings.partitions))[partition]
+    records = await job_records(app, job_id, min(at, datetime.now(UTC)) - _BEFORE, enough)
+    schedulers = await fleet.schedulers(app.control)
+    owned = fleet.owned_partitions(schedulers, app.settings.partitions)[app.partition_of(job_id)]
     decided = None if owned.cursor is None else instant_of(owned.cursor)
-    found = explain_moment(request.job_id, definitions, records, moment, now, decided)
-    return _answer(found)
+    behind = system_load(schedulers).behind_seconds
+    found = explain_moment(job_id, definitions, records, moment, now, decided, behind)
+    return found, is_pending(moment, now, behind) or (decided is not None and moment > decided)
 
 
 def _asked_about(definition: Definition) -> datetime:

@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
+from waterclock.api.admission.system_load import SystemLoad, system_load
 from waterclock.api.application import Application
 from waterclock.api.queries import fleet
 from waterclock.core.jetstream.errors import LogError
@@ -119,7 +120,9 @@ async def _fleet(app: Application) -> list[Metric]:
             slots.add_metric(("total",), sum(executor.slots for executor in found))
             slots.add_metric(("busy",), sum(executor.busy for executor in found))
             owners: dict[str, int] = {}
-            for partition in await fleet.partitions(app.control, app.settings.partitions):
+            schedulers = await fleet.schedulers(app.control)
+            load = system_load(schedulers)
+            for partition in fleet.owned_partitions(schedulers, app.settings.partitions):
                 owners[partition.owner or ""] = owners.get(partition.owner or "", 0) + 1
                 if partition.lag_seconds is not None:
                     lag.add_metric((str(partition.partition),), partition.lag_seconds)
@@ -127,4 +130,13 @@ async def _fleet(app: Application) -> list[Metric]:
                 owned.add_metric((owner,), count)
     except (LogError, TimeoutError):
         return []
-    return [waiting, running, age, slots, executors, owned, lag]
+    return [waiting, running, age, slots, executors, owned, lag, *_load(load)]
+
+
+def _load(load: SystemLoad) -> list[Metric]:
+    found = (
+        ("waterclock_drain_seconds", "How long it takes to be on time again.", load.drain_seconds()),
+        ("waterclock_behind_seconds", "Age of the oldest fire due and not decided.", load.behind_seconds),
+        ("waterclock_saturated", "1 while callers are slowed down.", float(load.saturated)),
+    )
+    return [GaugeMetricFamily(name, about, value=value) for name, about, value in found]

@@ -1,6 +1,7 @@
 """Executors, queues and partitions as they are now: from the heartbeats in the control bucket, and from the consumers
 of the work queue."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -72,9 +73,13 @@ async def schedulers(control: Bucket) -> list[SchedulerHeartbeat]:
 
 
 async def partitions(control: Bucket, count: int) -> list[Partition]:
+    return owned_partitions(await schedulers(control), count)
+
+
+def owned_partitions(heartbeats: Iterable[SchedulerHeartbeat], count: int) -> list[Partition]:
     """Every partition, owned or not. While one moves two may claim it; the higher token is the owner's."""
     found = [Partition(partition=number, owner=None) for number in range(count)]
-    for beat in await schedulers(control):
+    for beat in heartbeats:
         for held in beat.partitions:
             if held.partition < count and held.token > (found[held.partition].lease or 0):
                 found[held.partition] = Partition(
@@ -86,6 +91,8 @@ async def partitions(control: Bucket, count: int) -> list[Partition]:
                     lag_seconds=held.lag_seconds,
                     active_runs=held.active_runs,
                     armed=held.armed,
+                    backlog=held.backlog,
+                    unread=held.unread,
                 )
     return found
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from waterclock.api.admission.system_load import SystemLoad, system_load
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.queries import fleet
@@ -9,9 +10,10 @@ from waterclock.api.readmodels import runs
 from waterclock.api.readmodels.freshness import positions
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
+from waterclock.core.domain.instants import datetime_of
 from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.proto import methods, names
-from waterclock.proto.answers import Check, SystemStatus
+from waterclock.proto.answers import Check, Load, Partition, SystemStatus
 from waterclock.proto.queries import Nothing
 
 _SCHEDULER_LAG = 2.0
@@ -20,14 +22,17 @@ _PROJECTION_LAG = 10.0
 
 @handles(methods.SYSTEM_STATUS)
 async def status(app: Application, request: Nothing, caller: Caller) -> SystemStatus:
+    schedulers = await fleet.schedulers(app.control)
+    load = await _load(app, system_load(schedulers))
     checks = [
         await _log(app),
-        await _schedulers(app),
+        _schedulers(fleet.owned_partitions(schedulers, app.settings.partitions)),
+        Check(name="load", ok=not load.saturated, detail=_in_words(load)),
         await _executors(app),
         await _queues(app),
         await _read_models(app, caller),
     ]
-    return SystemStatus(ok=all(check.ok for check in checks), checks=checks)
+    return SystemStatus(ok=all(check.ok for check in checks), checks=checks, load=load)
 
 
 async def _log(app: Application) -> Check:
@@ -38,8 +43,37 @@ async def _log(app: Application) -> Check:
     )
 
 
-async def _schedulers(app: Application) -> Check:
-    partitions = await fleet.partitions(app.control, app.settings.partitions)
+async def _load(app: Application, load: SystemLoad) -> Load:
+    slowed = load.saturated
+    apis = [app.admission.heartbeat(), *(await app.admission.others() if slowed else ())]
+    since = load.saturated_since
+    return Load(
+        saturated=load.saturated,
+        slowed=slowed,
+        since=None if since is None or not load.saturated else datetime_of(since),
+        behind_seconds=round(load.behind_seconds, 3),
+        drain_seconds=round(load.drain_seconds(), 3),
+        backlog=load.backlog,
+        unread=load.unread,
+        ended_per_second=round(load.ended_per_second, 1),
+        accepted_per_second=round(sum(api.accepted_per_second for api in apis), 1),
+    )
+
+
+def _in_words(load: Load) -> str:
+    waiting = f"{load.backlog:,} due, {load.unread:,} unread"
+    rates = f"{load.accepted_per_second:,.0f}/s accepted, {load.ended_per_second:,.0f}/s done"
+    if not load.saturated:
+        return f"not saturated: {waiting}; {rates}"
+    since = "" if load.since is None else f" since {load.since:%H:%M:%S}Z"
+    slowed = "; callers are slowed down" if load.slowed else ""
+    return (
+        f"saturated{since}: {load.behind_seconds:.0f} s behind, {load.drain_seconds:.0f} s to drain; {waiting};"
+        f" {rates}{slowed}"
+    )
+
+
+def _schedulers(partitions: list[Partition]) -> Check:
     owned = [partition for partition in partitions if partition.owner]
     owners = {partition.owner for partition in owned}
     lag = max((partition.lag_seconds or 0 for partition in owned), default=0)

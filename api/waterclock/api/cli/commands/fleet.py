@@ -13,7 +13,7 @@ from waterclock.api.cli.output import marked, print_json, table
 from waterclock.api.cli.session import connected
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods
-from waterclock.proto.answers import Executor, Partition, Queue, SystemStatus
+from waterclock.proto.answers import Executor, Load, Partition, Queue, SystemStatus
 from waterclock.proto.queries import Nothing
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def partitions(json: Json = False, watch: Watch = False, data: Data = None) -> N
 
 
 def status(json: Json = False, data: Data = None) -> int:
-    """Say in five lines whether all is well. Exit 1 if not."""
+    """Say in six lines whether all is well. Exit 1 if not."""
     with connected(data) as wire:
         found = wire.call(methods.SYSTEM_STATUS, Nothing())
     if json:
@@ -97,10 +97,13 @@ def _partition_table(partitions: Sequence[Partition]) -> str:
             output.duration(partition.lag_seconds),
             output.text(partition.active_runs),
             output.text(partition.armed),
+            output.text(partition.backlog),
+            output.text(partition.unread),
         )
         for partition in partitions
     ]
-    return table(("PARTITION", "OWNER", "LEASE", "DECIDED UNTIL", "LAG", "ACTIVE", "ARMED"), rows)
+    heads = ("PARTITION", "OWNER", "LEASE", "DECIDED UNTIL", "LAG", "ACTIVE", "ARMED", "BACKLOG", "UNREAD")
+    return table(heads, rows)
 
 
 _EXECUTORS = Listing[Executor](key=lambda executor: executor.executor_id, text=_executor_table)
@@ -136,8 +139,26 @@ def _screen(wire: BlockingWire) -> "RenderableType":
     queues = wire.call(methods.QUEUES_LIST, Nothing()).items
     partitions = wire.call(methods.PARTITIONS_LIST, Nothing()).items
     return Group(
-        _health(status), _queues(queues), _executors(executors), _running(executors), _lag(partitions)
+        _head(status.load),
+        _health(status),
+        _queues(queues),
+        _executors(executors),
+        _running(executors),
+        _lag(partitions),
     )
+
+
+def _head(load: Load) -> "RenderableType":
+    """Whether it keeps up, in the first line."""
+    from rich.text import Text
+
+    rates = f"{load.accepted_per_second:,.0f}/s accepted, {load.ended_per_second:,.0f}/s done"
+    if not load.saturated:
+        return Text(f"waterclock keeps up: {rates}")
+    since = f" since {output.stamp(load.since)}" if load.since else ""
+    slowed = ", callers are slowed down" if load.slowed else ""
+    text = f"waterclock is saturated{since}: {load.behind_seconds:.0f} s behind, {load.drain_seconds:.0f} s to drain"
+    return Text(f"{text}{slowed}; {rates}", style="bold red")
 
 
 def _health(status: SystemStatus) -> "RenderableType":

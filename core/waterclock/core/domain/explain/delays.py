@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from waterclock.core.domain.explain import wording
 from waterclock.core.domain.explain.explanation import Delay, DelayKind
 from waterclock.proto.events import (
     BackfillEnded,
@@ -84,6 +85,10 @@ class _Clock:
         self._since, self._kind, self._what, self._then = at, kind, what, then
         self._attempt = self._attempt if attempt is None else attempt
 
+    def explain(self, what: str) -> None:
+        """In place of the usual words for what goes on."""
+        self._what = what or self._what
+
     def rename(self, kind: DelayKind) -> None:
         self._kind = kind
 
@@ -138,6 +143,8 @@ def _take(clock: _Clock, event: RunEvent) -> None:
             clock.turn(event.at, "waiting", what=event.reason)
         case RunQueued():
             _due(clock, event)
+            if clock.kind == "scheduler":
+                clock.explain(wording.behind(event))
             clock.turn(event.at, "queue", attempt=event.attempt)
         case RunOpened():
             _due(clock, event)

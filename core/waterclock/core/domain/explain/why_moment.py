@@ -13,6 +13,7 @@ from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import (
     Instant,
     JobCancelled,
+    JobCreated,
     JobEvent,
     JobPaused,
     JobUpdated,
@@ -22,6 +23,11 @@ from waterclock.proto.events import (
     SkipRequested,
 )
 
+_NOTABLE_SECONDS = 1.0
+"""From here on it is worth a word that the system is behind."""
+_SLACK_SECONDS = 10.0
+"""What is older than the system is behind, and this much more, has another reason: its events have left the log."""
+
 
 def explain_moment(
     job_id: str,
@@ -30,12 +36,14 @@ def explain_moment(
     at: Instant,
     now: Instant,
     decided: Instant | None = None,
+    behind_seconds: float = 0.0,
 ) -> Explanation:
     """`records`: of the job's runs around the moment. `decided`: how far the partition's owner says it has come.
+    `behind_seconds`: how far behind the system says it is.
 
     A moment in whole seconds means that second.
     """
-    found = _explained(job_id, job, records, at, now, decided)
+    found = _explained(job_id, job, records, at, now, decided, behind_seconds)
     subject = f"{job_id} at {wording.moment(at)}"
     if found.run_id is not None:
         return msgspec.structs.replace(found, subject=subject)
@@ -50,6 +58,7 @@ def _explained(
     at: Instant,
     now: Instant,
     decided: Instant | None,
+    behind_seconds: float,
 ) -> Explanation:
     if (run_id := _run_at(records, at)) is not None:
         own = [record for record in records if record.event.run_id == run_id]
@@ -79,7 +88,10 @@ def _explained(
         (span for span in spans(job, max(now, at)) if span.after < at + SECOND <= span.until + SECOND), None
     )
     if span is not None and (here := around(span.spec.schedule, span.spec.name, at)).here is not None:
-        return _due(job_id, span, here, now, decided, records)
+        return _due(job_id, span, here, now, decided, records, behind_seconds)
+    immediate = isinstance(state, JobCreated) and state.spec.schedule.schedule_type == "IMMEDIATE"
+    if immediate and state.at < at + SECOND and is_pending(state.at, now, behind_seconds):
+        return _pending(state.at, times, behind_seconds)
     reason, text = not_due(state.spec, at, times)
     return _answer(reason, text, times)
 
@@ -91,6 +103,7 @@ def _due(
     now: Instant,
     decided: Instant | None,
     records: Sequence[Recorded],
+    behind_seconds: float,
 ) -> Explanation:
     """A fire that no event speaks of."""
     assert times.here is not None
@@ -106,8 +119,22 @@ def _due(
         return _answer("future", text, times, tuple(map(step, wishes)))
     if span.spec.schedule.max_fires is not None and decided is not None and decided >= times.here:
         return _answer("ended", f"its max_fires of {span.spec.schedule.max_fires} were reached", times)
+    if is_pending(times.here, now, behind_seconds):
+        return _pending(times.here, times, behind_seconds)
     known = "" if decided is None else f": its partition is decided up to {wording.moment(decided)}"
     return _answer("undecided", f"it was due, and nobody has decided it yet{known}", times)
+
+
+def is_pending(due: Instant, now: Instant, behind_seconds: float) -> bool:
+    """Whether it is enough of a reason that the system is behind."""
+    slack = int((behind_seconds + _SLACK_SECONDS) * SECOND)
+    return behind_seconds >= _NOTABLE_SECONDS and now - slack <= due <= now
+
+
+def _pending(due: Instant, times: Around, behind_seconds: float) -> Explanation:
+    behind = wording.span(int(behind_seconds * SECOND))
+    text = f"due {wording.moment(due)}, not decided yet: the system is {behind} behind"
+    return _answer("undecided", text, times)
 
 
 def _run_at(records: Sequence[Recorded], at: Instant) -> str | None:

@@ -47,7 +47,7 @@ def explain_run(run_id: str, records: Sequence[Recorded], job: JobHistory, now: 
         subject=run_id,
         run_id=run_id,
         reason=_reason(status),
-        answer=_answer(status, telling, decision, spent),
+        answer=_answer(status, telling, decision, spent, events),
         steps=(*_defined(definition, job), *map(step, records)),
         delays=spent,
         definition=definition,
@@ -100,18 +100,33 @@ def _reason(status: RunStatus | None) -> Reason:
 
 
 def _answer(
-    status: RunStatus | None, telling: RunEvent | None, decision: Recorded | None, spent: tuple[Delay, ...]
+    status: RunStatus | None,
+    telling: RunEvent | None,
+    decision: Recorded | None,
+    spent: tuple[Delay, ...],
+    events: Sequence[RunEvent],
 ) -> str:
     if status is None or telling is None:
         return "nothing is known of it"
     text = f"it is {status}: {wording.run_event(telling)}"
     if decision is not None:
         text += absence(decision)
+    if text_behind := _behind(events):
+        return text + text_behind
     late = [delay for delay in spent if delay.kind not in ("execution", "ended")]
     worst = max(late, key=lambda delay: delay.share, default=None)
     if worst is not None and worst.share >= _NOTABLE:
         text += f"; {worst.share:.0%} of its time ({wording.span(worst.end - worst.start)}): {worst.what}"
     return text
+
+
+def _behind(events: Sequence[RunEvent]) -> str:
+    """That it was late because the system was, where an attempt was."""
+    late = [event for event in events if isinstance(event, RunQueued) and event.behind_ms is not None]
+    if not late:
+        return ""
+    worst = max(late, key=lambda event: event.at - event.due)
+    return f"; it waited {wording.span(max(0, worst.at - worst.due))}: {wording.behind(worst)}"
 
 
 def _definition(events: Sequence[RunEvent], job: JobHistory) -> DecidedBy | None:

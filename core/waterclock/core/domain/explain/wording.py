@@ -47,6 +47,7 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
+from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS
 from waterclock.proto.spec import JobSpec, Schedule
 
 
@@ -100,6 +101,14 @@ def moment(at: Instant) -> str:
     return rfc3339(at - at % 1000).replace("000Z", "Z") if at % SECOND else rfc3339(at)
 
 
+def behind(event: RunQueued) -> str:
+    """How far behind the system was when it queued a run; "" where that delayed nothing."""
+    if event.behind_ms is None:
+        return ""
+    slowed = ", callers were slowed down" if event.behind_ms >= DRAIN_LIMIT_SECONDS * 1000 else ""
+    return f"the system was {span(event.behind_ms * 1000)} behind{slowed}"
+
+
 def span(microseconds: int) -> str:
     seconds = microseconds / SECOND
     if seconds < 1:
@@ -128,6 +137,7 @@ def run_event(event: RunEvent) -> str:
                 f"queued{again} as attempt {event.attempt} by version {event.version}, {_TRIGGERS[event.trigger]}, "
                 f"for {moment(event.scheduled)}{jitter}; queue {event.queue}, {event.tier}, priority {event.priority}"
                 + (f", needs a worker that serves {event.handler}" if event.handler else "")
+                + (f"; {late_by}" if (late_by := behind(event)) else "")
             )
         case RunWaiting():
             return f"must wait: {event.reason}"
