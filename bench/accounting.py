@@ -7,7 +7,7 @@ from pathlib import Path
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
-_MACHINE = "machine"
+MACHINE = "machine"
 
 Account = dict[str, float]
 """CPU seconds by role."""
@@ -59,13 +59,13 @@ def take(pids: Mapping[str, Iterable[int]]) -> Account:
     """CPU seconds of each role's processes, of this one, and of the whole machine."""
     account = {role: sum(cpu_seconds(pid) for pid in each) for role, each in pids.items()}
     times = os.times()
-    return account | {"client": times.user + times.system, _MACHINE: _machine_seconds()}
+    return account | {"client": times.user + times.system, MACHINE: _machine_seconds()}
 
 
 def per_thousand(before: Account, after: Account, jobs: int) -> Account:
     """CPU seconds for 1,000 jobs by role, with their sum; `others` is what the rest of the machine did meanwhile."""
     spent = {role: max(0.0, after[role] - before.get(role, 0.0)) * 1000 / jobs for role in after}
-    machine = spent.pop(_MACHINE, None)
+    machine = spent.pop(MACHINE, None)
     total = sum(spent.values())
     spent["total"] = total
     if machine is not None:

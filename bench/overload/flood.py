@@ -35,6 +35,7 @@ class Flood(Struct, frozen=True, kw_only=True):
     account: Account
     windows: list[float]
     watch: Watch
+    others_percent: float
 
     @property
     def ratios(self) -> list[float]:
@@ -58,6 +59,7 @@ class Flood(Struct, frozen=True, kw_only=True):
             "twice": account.twice,
             "missed": account.missed,
             "unsuccessful": account.unsuccessful,
+            "others_percent": self.others_percent,
         }
 
     def result(self, name: str, **more: Figure) -> Result:
@@ -78,6 +80,7 @@ async def flood(
         task = asyncio.create_task(_meanwhile(meanwhile, offer.begin))
         try:
             answers = await offered(offer)
+            others = watch.others_percent()
             await task
         finally:
             task.cancel()
@@ -94,6 +97,7 @@ async def flood(
         account=account,
         windows=windows,
         watch=watch,
+        others_percent=others,
     )
 
 

@@ -75,6 +75,7 @@ async def _herd(system: System, offer: Offer, seconds: int, peak: float) -> Resu
         answers = await offered(offer)
         expected = sum(offer.fires(number) for number in range(answers.accepted))
         await asyncio.sleep(max(0.0, offer.last_fire - time.time()))
+        others = watch.others_percent()
         await outcomes.until_ended(expected, within=drain_limit(seconds))
         account = await outcomes.of_fires(expected)
     windows = await Outcomes(system.history, since=offer.first_fire).windows(seconds)
@@ -86,6 +87,7 @@ async def _herd(system: System, offer: Offer, seconds: int, peak: float) -> Resu
         account=account,
         windows=windows,
         watch=watch,
+        others_percent=others,
     )
     lags = await outcomes.lags()
     return found.result(

@@ -88,7 +88,7 @@ class Answers(Struct, frozen=True, kw_only=True):
 
 def recurring(number: int) -> dict[str, Any]:
     """Of every hour or of every day: a few of millions are due while the others are stored."""
-    minute, hour = number % 60, number // 60 % 24
+    minute, hour = number // _HOURLY % 60, number // _HOURLY // 60 % 24
     cron = f"{minute} * * * *" if number % _HOURLY == 0 else f"{minute} {hour} * * *"
     return {
         "name": "noop",

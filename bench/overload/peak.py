@@ -16,6 +16,8 @@ from bench.warm_up import warm_up
 
 SINGLE_CALLERS = 64
 _STORED_AT = 2_500
+_ROUNDS = 3
+"""The best of so many is the peak: one that was disturbed would flatter all that is divided by it."""
 
 
 class Peak(Struct, frozen=True, kw_only=True):
@@ -42,8 +44,9 @@ class Peak(Struct, frozen=True, kw_only=True):
 async def measure_peak(plan: Plan) -> Peak:
     async with running_system() as system:
         await warm_up(system)
-        submit = await measure_submit(system, plan.count(100_000, quick=40_000))
-        fires = await _fires(system, plan.count(60_000, quick=30_000))
+        rounds = range(plan.choose(_ROUNDS, quick=2))
+        submit = max([await measure_submit(system, plan.count(100_000, quick=40_000)) for _ in rounds])
+        fires = max([await _fires(system, plan.count(60_000, quick=30_000)) for _ in rounds])
         single = await _single(system, plan.choose(10.0, quick=4.0))
         return Peak(submit=submit, fires=fires, single=single)
 

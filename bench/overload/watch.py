@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import time
 import urllib.request
@@ -28,6 +29,8 @@ class Watch:
         self._ended: dict[str, float] = {}
         """What processes had counted that are gone."""
         self._before: dict[str, int] = {}
+        self._account: accounting.Account = {}
+        self._since_account = time.monotonic()
         self.peaks: dict[str, float] = {}
         """The most a process of each kind ever had in memory, in MB."""
         self.memory: list[tuple[float, float]] = []
@@ -43,8 +46,20 @@ class Watch:
         """Partitions that were built anew from the log."""
         return self._since(TAKEOVERS)
 
-    def peak_mb(self, component: str) -> float:
-        return round(self.peaks.get(component, 0.0), 1)
+    def others_percent(self) -> float:
+        """What the rest of the machine took meanwhile, in percent of a core: figures of a crowded machine are worse."""
+        spent = {
+            role: seconds - self._account.get(role, 0.0)
+            for role, seconds in _all_ours(self._processes()).items()
+        }
+        machine = spent.pop(accounting.MACHINE)
+        others = max(0.0, machine - sum(spent.values()))
+        return round(others * 100 / (time.monotonic() - self._since_account), 1)
+
+    def peak_mb(self, component: str) -> float | None:
+        """None: there is none of it here."""
+        peak = self.peaks.get(component)
+        return None if peak is None else round(peak, 1)
 
     async def look(self) -> None:
         processes = self._processes()
@@ -59,6 +74,7 @@ class Watch:
     def begin(self) -> None:
         """What was counted so far is not of this flood."""
         self._before = {metric: self._count(metric) for metric in (GIVEN_UP, TAKEOVERS)}
+        self._account, self._since_account = _all_ours(self._processes()), time.monotonic()
 
     def _since(self, metric: str) -> int:
         return self._count(metric) - self._before.get(metric, 0)
@@ -106,6 +122,12 @@ async def _keep_looking(watch: Watch) -> None:
     while True:
         await asyncio.sleep(_EVERY)
         await watch.look()
+
+
+def _all_ours(processes: dict[str, list[int]]) -> accounting.Account:
+    """With the callers, who are in our account once they have ended."""
+    times = os.times()
+    return accounting.take(processes) | {"callers": times.children_user + times.children_system}
 
 
 def _read(url: str) -> str:

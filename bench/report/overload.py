@@ -22,6 +22,7 @@ FAULTS = {
     "stop_scheduler": "the only scheduler stopped for 5 s",
     "kill_leader": "three nodes, `kill -9` of the leader of `RUNS`",
 }
+_CROWDED = 10.0
 _AT_PEAK = ("flood_rest", "flood_nats", "flood_spread", "herd")
 """Offered three times what can be done. 64 single callers offer what they are answered."""
 
@@ -145,6 +146,12 @@ def _how(results: Results) -> str:
         "Goodput is runs ended in windows of 5 s by the end times in Postgres, divided by that peak. Afterwards every "
         "accepted run is looked for; what has not ended in bounded time is missing."
     )
+    crowd = [share for result in results.of("overload") if (share := result.number("others_percent"))]
+    if crowd and max(crowd) >= _CROWDED:
+        text += (
+            f" **The machine was not quiet:** processes that have nothing to do with it took {max(crowd):.0f} % of a "
+            "core while the worst of the floods lasted."
+        )
     peak = results.get("overload/peak")
     if peak is None:
         return text

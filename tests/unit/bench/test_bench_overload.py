@@ -33,7 +33,7 @@ def offer(**changes: Any) -> Offer:
 
 
 def watch() -> Watch:
-    return Watch(cast(System, SimpleNamespace()))
+    return Watch(cast(System, SimpleNamespace(processes={})))
 
 
 def page(given_up: int, takeovers: int) -> str:
@@ -196,6 +196,11 @@ def test_the_section_shows_what_is_missing() -> None:
     assert "missing 165,000" in said
     assert "## Three times too much" in said
     assert "## Three times too much" not in render(results())
+
+
+def test_a_crowded_machine_is_admitted() -> None:
+    assert "took 80 % of a core" in render(results(flooded("herd", others_percent=80.0)))
+    assert "of a core while" not in render(results(flooded("herd", others_percent=2.0)))
 
 
 def test_goodput_is_drawn_with_its_faults(tmp_path: Path) -> None:
