@@ -24,6 +24,7 @@ from waterclock.projector.membership import Membership
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Frame, JobCreated, JobFrame, RunEvent, RunFailed, RunsMissed, RunSucceeded
+from waterclock.proto.heartbeats import SchedulerHeartbeat, SchedulerLoad
 from waterclock.proto.spec import JobSpec, Shell
 
 PARTITIONS = 4
@@ -242,3 +243,36 @@ async def test_the_first_reader_begins_now_and_not_with_history(log: Log, receiv
         await eventually(lambda: receiver.taken, what="an alert")
     assert len(receiver.taken) == 1
     assert "fresh@1 failed: exit 1" in receiver.taken[0]["text"]
+
+
+async def test_saturated_schedulers_are_told_of(
+    log: Log, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_LOOK_EVERY", 0.05)
+
+    async def say(load: SchedulerLoad) -> None:
+        beat = SchedulerHeartbeat(
+            instance="s",
+            host="h",
+            pid=1,
+            started_at=0,
+            at=now_us(),
+            state="running",
+            partitions=[],
+            load=load,
+        )
+        await log.control.put(names.member_key("scheduler", "s"), msgspec.json.encode(beat))
+
+    await say(
+        SchedulerLoad(
+            to_drain=84_000, ended_per_second=6_000, behind_seconds=9, saturated_since=now_us() - 40_000_000
+        )
+    )
+    async with appending(log, receiver):
+        await eventually(lambda: receiver.taken, "the alert")
+    (told,) = receiver.taken
+    assert (told["rule"], told["status"]) == ("saturated", "firing")
+    assert "9 s behind, 14 s of work at 6,000 runs a second" in told["summary"]
+    kept = await log.state()
+    assert kept is not None
+    assert kept.saturated_since is not None

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from waterclock.core.domain.instants import SECOND
@@ -20,6 +21,7 @@ from waterclock.proto.events import (
     RunSucceeded,
     RunTimedOut,
 )
+from waterclock.proto.heartbeats import SchedulerLoad
 
 NOON = 1_790_000_040_000_000
 RUN = "nightly@20260921T125400Z"
@@ -219,3 +221,64 @@ def test_a_verifier_rejects_tampering_replay_and_wrong_keys() -> None:
     assert not check(key_id="k3")
     assert not check(timestamp="-1")
     assert not check(signature="v1=")
+
+
+def load(since: float | None) -> SchedulerLoad:
+    return SchedulerLoad(
+        to_drain=84_000,
+        ended_per_second=6_000,
+        behind_seconds=9,
+        saturated_since=None if since is None else at(since),
+    )
+
+
+def looks(rules: AlertRules, *seen: tuple[float, float | None]) -> list[Alert]:
+    """What is told when at each time the schedulers say since when they are saturated."""
+    return [alert for when, since in seen for alert in rules.on_load(at(when), load(since))]
+
+
+def test_saturation_is_told_when_it_has_lasted_and_once() -> None:
+    rules = AlertRules(AlertState(), Thresholds())
+    assert looks(rules, (0, None), (5, 1), (25, 1)) == []
+    (told,) = looks(rules, (32, 1), (37, 1), (60, 1))
+    assert (told.rule, told.severity, told.resolves) == ("saturated", "warning", False)
+    assert told.summary == (
+        "saturated since 2026-09-21T14:14:01Z: 9 s behind, 14 s of work at 6,000 runs a second;"
+        " callers are slowed down"
+    )
+    (again,) = looks(rules, (3700, 1))
+    assert again.alert_id != told.alert_id
+
+
+def test_saturation_that_comes_and_goes_is_one_and_is_over_when_it_has_stayed_away() -> None:
+    rules = AlertRules(AlertState(), Thresholds())
+    (told,) = looks(rules, (5, 1), (10, None), (15, 12), (25, None), (33, 30), (38, 30))
+    assert "since 2026-09-21T14:14:01Z" in told.summary
+    assert looks(rules, (43, None), (60, None)) == []
+    (over,) = looks(rules, (70, None), (75, None), (300, None))
+    assert (over.key, over.resolves, over.severity) == (told.key, True, "info")
+    assert "from 2026-09-21T14:14:01Z to 2026-09-21T14:14:38Z" in over.summary
+    assert rules.state.saturated_since is None
+    (anew,) = looks(rules, (400, 395), (430, 395))
+    assert "2026-09-21T14:20:35Z" in anew.summary
+
+
+def test_saturation_is_over_also_after_a_restart_and_nothing_is_made_of_silence() -> None:
+    state = AlertState()
+    assert len(looks(AlertRules(state, Thresholds()), (0, 0), (31, 0))) == 1
+    stored = msgspec.json.decode(msgspec.json.encode(state), type=AlertState)
+    rules = AlertRules(stored, Thresholds())
+    assert rules.on_load(at(100), None) == []
+    assert looks(rules, (105, 0)) == []
+    (over,) = looks(rules, (110, None), (140, None))
+    assert over.resolves
+
+
+def test_a_pager_is_told_that_the_same_incident_is_over() -> None:
+    rules = AlertRules(AlertState(), Thresholds())
+    told, over = looks(rules, (0, 0), (31, 0), (40, None), (65, None))
+    first, last = (
+        json.loads(body_of(alert, "pagerduty", source="s", routing_key="r")) for alert in (told, over)
+    )
+    assert (first["event_action"], last["event_action"]) == ("trigger", "resolve")
+    assert first["dedup_key"] == last["dedup_key"] == "waterclock/saturated:all"

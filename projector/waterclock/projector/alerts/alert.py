@@ -8,7 +8,16 @@ from msgspec import Struct, field
 
 from waterclock.proto.events import Instant
 
-Rule = Literal["critical_failure", "dead_letter", "missed", "lag", "no_executor", "failure_rate", "recovered"]
+Rule = Literal[
+    "critical_failure",
+    "dead_letter",
+    "missed",
+    "lag",
+    "no_executor",
+    "failure_rate",
+    "saturated",
+    "recovered",
+]
 Severity = Literal["critical", "error", "warning", "info"]
 
 SEVERITIES: dict[Rule, Severity] = {
@@ -18,6 +27,7 @@ SEVERITIES: dict[Rule, Severity] = {
     "lag": "warning",
     "no_executor": "error",
     "failure_rate": "error",
+    "saturated": "warning",
     "recovered": "info",
 }
 
@@ -36,6 +46,8 @@ class Alert(Struct, frozen=True, kw_only=True, omit_defaults=True):
     job_id: str | None = None
     run_id: str | None = None
     labels: dict[str, str] = {}
+    resolved: bool = False
+    """What an alert with the same key told of is over."""
     more: int = 0
     """How many others of the rule it stands for."""
     tries: int = 0
@@ -43,11 +55,11 @@ class Alert(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def severity(self) -> Severity:
-        return SEVERITIES[self.rule]
+        return "info" if self.resolved else SEVERITIES[self.rule]
 
     @property
     def resolves(self) -> bool:
-        return self.rule == "recovered"
+        return self.resolved or self.rule == "recovered"
 
 
 class AlertState(Struct, kw_only=True, omit_defaults=True):
@@ -60,6 +72,8 @@ class AlertState(Struct, kw_only=True, omit_defaults=True):
     last_alert: dict[str, Instant] = field(default_factory=dict, name="told")
     """When there was last an alert with each key."""
     outbox: list[Alert] = field(default_factory=list)
+    saturated_since: Instant | None = None
+    """Set once there was an alert of it, until it is over."""
 
 
 def add_to_outbox(outbox: list[Alert], alert: Alert) -> None:

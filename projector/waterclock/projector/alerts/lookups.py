@@ -1,4 +1,4 @@
-"""What alerts need beside the log of runs: definitions, and what the executors serve."""
+"""What alerts need beside the log of runs: definitions, what the executors serve, how far the schedulers are behind."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import last_message
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame
-from waterclock.proto.heartbeats import ExecutorHeartbeat
+from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat, SchedulerLoad
 from waterclock.proto.spec import JobSpec
 
 
@@ -39,3 +39,25 @@ async def served_routes(control: Bucket) -> set[tuple[str, str]]:
             routes = [names.route_of(queue, handler) for handler in (None, *beat.handlers)]
             found |= {(route, tier) for route in routes for tier in names.TIERS[: heaviest + 1]}
     return found
+
+
+async def load_of_schedulers(control: Bucket) -> SchedulerLoad | None:
+    """Of all of them together; None if none says."""
+    loads: list[SchedulerLoad] = []
+    for entry in await control.scan(names.member_key("scheduler", "*")):
+        try:
+            beat = msgspec.json.decode(entry.value, type=SchedulerHeartbeat)
+        except msgspec.MsgspecError:
+            continue
+        if beat.load is not None:
+            loads.append(beat.load)
+    if not loads:
+        return None
+    return SchedulerLoad(
+        to_drain=sum(load.to_drain for load in loads),
+        ended_per_second=sum(load.ended_per_second for load in loads),
+        behind_seconds=max(load.behind_seconds for load in loads),
+        saturated_since=min(
+            (load.saturated_since for load in loads if load.saturated_since is not None), default=None
+        ),
+    )

@@ -46,6 +46,7 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
+from waterclock.proto.heartbeats import SchedulerLoad
 from waterclock.proto.names import route_of
 
 _MOST_QUEUED = 100_000
@@ -61,6 +62,8 @@ class Thresholds(Struct, frozen=True, kw_only=True):
     failure_rate_runs: int = 20
     """So many must have ended in the window for the rate to mean something."""
     window_seconds: float = 300.0
+    saturated_seconds: float = 30.0
+    """How long the schedulers must have been behind for an alert, and on time for it to be over."""
     repeat_seconds: float = 3600.0
     """How long there is no second alert with the same key."""
 
@@ -80,6 +83,8 @@ class AlertRules:
         self._thresholds = thresholds
         self._queued: OrderedDict[str, _QueuedRun] = OrderedDict()
         self._window: deque[tuple[Instant, list[int]]] = deque()
+        self._saturated_since: Instant | None = None
+        self._saturated_last: Instant | None = None
 
     def on_event(self, sequence: int, event: RunEvent) -> list[Alert]:
         """One event of the log. What only the definition knows is not in the alerts yet."""
@@ -154,6 +159,51 @@ class AlertRules:
 
     def _is_overdue(self, run: _QueuedRun, now: Instant) -> bool:
         return now - run.queued > self._thresholds.no_executor_seconds * SECOND
+
+    def on_load(self, now: Instant, load: SchedulerLoad | None) -> list[Alert]:
+        """What the schedulers say of themselves. None, nobody says anything, changes nothing.
+
+        Who is slowed down to what can be done hovers about the limit: so it begins when it has lasted for a while, gaps
+        included, and is over when there was nothing of it for as long.
+        """
+        if load is None:
+            return []
+        long = self._thresholds.saturated_seconds * SECOND
+        if self._saturated_last is None:
+            self._saturated_last = now
+        if load.saturated_since is None:
+            return self._not_saturated(now) if now - self._saturated_last >= long else []
+        self._saturated_last = now
+        since = self._saturated_since = min(
+            load.saturated_since, self._saturated_since or self.state.saturated_since or load.saturated_since
+        )
+        if now - since < long:
+            return []
+        self.state.saturated_since = since
+        summary = (
+            f"saturated since {rfc3339(since - since % SECOND)}: {load.behind_seconds:.0f} s behind,"
+            f" {load.drain_seconds:.0f} s of work at {load.ended_per_second:,.0f} runs a second;"
+            " callers are slowed down"
+        )
+        return self._alert(f"{now}", "saturated", "all", summary, now)
+
+    def _not_saturated(self, now: Instant) -> list[Alert]:
+        since = self.state.saturated_since
+        self._saturated_since = self.state.saturated_since = None
+        if since is None:
+            return []
+        self.state.last_alert.pop("saturated:all", None)
+        first, last = (rfc3339(moment - moment % SECOND) for moment in (since, self._saturated_last or now))
+        return [
+            Alert(
+                alert_id=f"saturated:all@{since}/over",
+                key="saturated:all",
+                rule="saturated",
+                summary=f"no longer saturated; it was from {first} to {last}",
+                at=now,
+                resolved=True,
+            )
+        ]
 
     # -- one run ------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.runtime.tasks import supervised
 from waterclock.projector.alerts.alert import Alert, AlertState, add_to_outbox, is_flood, is_silenced
-from waterclock.projector.alerts.lookups import definition_of, served_routes
+from waterclock.projector.alerts.lookups import definition_of, load_of_schedulers, served_routes
 from waterclock.projector.alerts.rules import AlertRules, Thresholds
 from waterclock.projector.alerts.webhook import DeliveryFailed, Receiver, Webhook
 from waterclock.projector.membership import Membership
@@ -34,6 +34,8 @@ from waterclock.proto.codec import decode_frame
 _SAVE_EVERY = 1.0
 """Of the position alone."""
 _TICK = 1.0
+_LOOK_EVERY = 5.0
+"""How often the schedulers are asked whether they are behind; also while there is much to read, as there is then."""
 _IDLE = 0.5
 _LONGEST_PAUSE = 300 * SECOND
 """Between two tries at an alert, at most."""
@@ -139,7 +141,7 @@ class Alerter:
 
     async def read(self) -> None:
         state, rules = self._state, self._rules
-        saved = ticked = time.monotonic()
+        saved = ticked = looked = time.monotonic()
         subject = names.runs_subject()
         async with Pull.ordered(self._log, names.RUNS, [subject], after_sequence=state.position) as pull:
             while True:
@@ -154,6 +156,9 @@ class Alerter:
                         now, await served_routes(self._control) if rules.has_overdue(now) else ()
                     )
                     ticked = time.monotonic()
+                if time.monotonic() - looked >= _LOOK_EVERY:
+                    found += rules.on_load(now_us(), await load_of_schedulers(self._control))
+                    looked = time.monotonic()
                 for alert in found:
                     await self._add(alert)
                 if found or time.monotonic() - saved >= _SAVE_EVERY:

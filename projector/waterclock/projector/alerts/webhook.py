@@ -134,8 +134,8 @@ def _slack(alert: Alert) -> dict[str, Any]:
 
 def _pagerduty(alert: Alert, source: str, routing_key: str) -> dict[str, Any]:
     """Events API v2. A recovery resolves what the failure of its job has triggered."""
-    key = alert.key if not alert.resolves else f"failure:{alert.job_id}"
-    if alert.rule in ("critical_failure", "dead_letter"):
+    key = alert.key
+    if alert.rule in ("critical_failure", "dead_letter", "recovered"):
         key = f"failure:{alert.job_id}"
     event: dict[str, Any] = {
         "routing_key": routing_key,
