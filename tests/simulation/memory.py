@@ -64,6 +64,7 @@ class MemoryFencedLog:
     def __init__(self, world: "World", term: int) -> None:
         self.writer = f"owner/{term}"
         self.last = 0
+        self.is_certain = True
         self._world = world
         self._term = term
 

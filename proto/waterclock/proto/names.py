@@ -122,6 +122,11 @@ def timing_hour(partition: int, hour: int) -> str:
     return f"{partition}.{hour}.*.*.*"
 
 
+def timing_fence(partition: int) -> str:
+    """Written by each new owner of the partition, and expected by everything it writes to the index."""
+    return f"{partition}.fence"
+
+
 def timing_of_job(partition: int, job_id: str) -> str:
     return f"{partition}.*.*.{job_id}.*"
 

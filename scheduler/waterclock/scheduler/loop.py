@@ -1,7 +1,7 @@
 """One partition while this scheduler owns it: wait, do one pass, wait again.
 
-When the log is away, the lease is lost or a reader has ended, the partition is given up as it is: whoever takes it
-next, perhaps this same process, rebuilds it from the log.
+When somebody else has taken the partition or a reader has ended, it is given up as it is: whoever takes it next,
+perhaps this same process, rebuilds it from the log. When the log is away, it waits.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from waterclock.core.runtime.tasks import supervised
 from waterclock.proto.heartbeats import PartitionStatus
 from waterclock.scheduler.one_pass import Inbox, OwnedPartition, PassResult
 from waterclock.scheduler.ports import Entry, Feed, Ports
-from waterclock.scheduler.takeover import take_over
+from waterclock.scheduler.takeover import TakenOver, take_over
 
 _PASS_INTERVALS = ((15, 0.04), (3, 0.02), (0, 0.004))
 """After a pass that decided so many things the next one is so much later, at least: what comes due in between shares a
@@ -22,14 +22,16 @@ _LAST_FRAMES = 0.5
 
 
 class PartitionLoop:
-    def __init__(self, ports: Ports) -> None:
+    """First `take_over`, then `run`. `loaded` is set when what is due is being decided."""
+
+    def __init__(self, ports: Ports, *, loaded: asyncio.Event) -> None:
         self.partition = ports.partition
-        self.loaded = asyncio.Event()
-        """It has been taken over, and what is due is being decided."""
+        self._loaded = loaded
         self._ports = ports
         self._wake = asyncio.Event()
         self._inbox = Inbox(self._wake.set)
         self._stopping = False
+        self._taken: TakenOver | None = None
         self._owned: OwnedPartition | None = None
 
     def status(self, token: int | None) -> PartitionStatus | None:
@@ -60,12 +62,16 @@ class PartitionLoop:
             self._owned.recover()
             self._wake.set()
 
-    async def run(self) -> None:
-        """Until told to stop. Raises LeaseLost, Diverged, LogError, and whatever ended a reader."""
-        ports, inbox = self._ports, self._inbox
+    async def take_over(self) -> None:
+        """Rebuild the partition. Raises LeaseLost."""
         began = time.monotonic()
-        taken = await take_over(ports)
-        ports.metrics.took_over(time.monotonic() - began)
+        self._taken = await take_over(self._ports)
+        self._ports.metrics.took_over(time.monotonic() - began)
+
+    async def run(self) -> None:
+        """Until told to stop. Raises LeaseLost, Diverged, and whatever ended a reader."""
+        ports, inbox, taken = self._ports, self._inbox, self._taken
+        assert taken is not None
         owned = self._owned = OwnedPartition(ports, taken, inbox)
         async with (
             ports.runs.follow(taken.consumed) as runs,
@@ -76,7 +82,7 @@ class PartitionLoop:
             tasks.keep(self._read(runs, inbox.runs), name=f"runs of partition {self.partition}")
             tasks.keep(self._read(jobs, inbox.jobs), name=f"definitions of partition {self.partition}")
             await owned.begin()
-            self.loaded.set()
+            self._loaded.set()
             while not self._stopping:
                 self._wake.clear()
                 result = await owned.one_pass()

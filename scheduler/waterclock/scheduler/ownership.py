@@ -2,64 +2,90 @@
 
 import asyncio
 import logging
-
-from msgspec import Struct
+from contextlib import suppress
 
 from waterclock.core.domain.partition.divergence import Diverged
 from waterclock.core.domain.partition.rendezvous import assigned
-from waterclock.core.jetstream.errors import Conflict, LogError, LogUnavailable
+from waterclock.core.jetstream.connection import Broadcast
+from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.lease import Lease
-from waterclock.core.runtime.tasks import Tasks, supervised
+from waterclock.core.runtime.tasks import Tasks
 from waterclock.proto import names
 from waterclock.proto.heartbeats import PartitionStatus
-from waterclock.proto.verdicts import InstanceState
-from waterclock.scheduler.jetstream.adapters import Connections, ports_for
+from waterclock.scheduler.jetstream.adapters import Connections, open_ports
+from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.loop import PartitionLoop
-from waterclock.scheduler.membership import BEAT, Membership
-from waterclock.scheduler.ports import LeaseLost
+from waterclock.scheduler.membership import Membership
+from waterclock.scheduler.ports import LeaseLost, Ports
 
 _POLL = 0.25
-"""How often a partition that should be ours is tried for: a dead owner's lease is noticed that soon."""
+"""How often a partition that should be ours, and that somebody else holds, is tried for."""
+_QUIET = 5.0
+"""How often members and partitions are compared when nothing has changed."""
+_TAKEOVERS = 2
+"""How many partitions are rebuilt at a time. One after the other gets to work, instead of all at the very end; and of
+several schedulers that begin together, each gets some."""
+_LEAVE = 5.0
+"""How long a partition may take to end when we leave. It takes longer only if the log is away."""
 
 _log = logging.getLogger(__name__)
 
 
-class _Owned(Struct, frozen=True):
-    loop: PartitionLoop
-    lease: Lease
-    task: asyncio.Task[None]
+class _Partition:
+    """One that is ours, or that we try to get. One task runs it."""
+
+    def __init__(self, number: int, lease: Lease) -> None:
+        self.number = number
+        self.lease = lease
+        self.loop: PartitionLoop | None = None
+        """None: it is not ours yet."""
+        self.settled = asyncio.Event()
+        """It is taken over, or that has failed."""
+        self.stopping = False
+        self.task: asyncio.Task[None] | None = None
 
     @property
     def status(self) -> PartitionStatus | None:
-        return self.loop.status(self.lease.token)
+        return None if self.loop is None else self.loop.status(self.lease.token)
+
+    def own(self, ports: Ports) -> PartitionLoop:
+        self.loop = PartitionLoop(ports, loaded=self.settled)
+        if self.stopping:
+            self.loop.stop()
+        return self.loop
+
+    def stop(self) -> None:
+        """Finish the pass in hand, and give the lease back."""
+        self.stopping = True
+        if self.loop is not None:
+            self.loop.stop()
 
 
 class Ownership:
-    """`tasks`: where the loops of the partitions run. A partition that fails is given up and taken again; it ends
-    nothing but itself."""
+    """`tasks`: where the partitions run. One that fails is given up and taken again; it ends nothing but itself."""
 
-    def __init__(self, shared: Connections, tasks: Tasks, *, ttl: float) -> None:
+    def __init__(self, shared: Connections, tasks: Tasks, *, dead_after: float) -> None:
         self._shared = shared
         self._tasks = tasks
-        self._ttl = ttl
-        self._membership = Membership(shared.control, shared.instance)
-        self._owned: dict[int, _Owned] = {}
-        self._releasing: set[asyncio.Task[None]] = set()
-        """Partitions that have ended and whose lease is being given back."""
-        self._state: InstanceState = "running"
+        self._partitions: dict[int, _Partition] = {}
+        self._takeovers = asyncio.Semaphore(_TAKEOVERS)
         self._hint = asyncio.Event()
+        self.membership = Membership(
+            shared.connection, shared.instance, dead_after=dead_after, changed=self._hint.set
+        )
 
     @property
     def statuses(self) -> list[PartitionStatus]:
         """Of the partitions that are taken over."""
-        return [status for owned in self._owned.values() if (status := owned.status) is not None]
+        found = (partition.status for partition in list(self._partitions.values()))
+        return [status for status in found if status is not None]
 
     async def first_round(self) -> None:
-        """Join, take what is ours, and wait until it is loaded."""
-        await self._beat()
-        await self._round()
-        for owned in list(self._owned.values()):
-            await owned.loop.loaded.wait()
+        """Take what is ours, and wait until it is loaded."""
+        await self.membership.begun()
+        self._round()
+        for partition in list(self._partitions.values()):
+            await partition.settled.wait()
 
     async def keep(self) -> None:
         """Until cancelled."""
@@ -70,114 +96,89 @@ class Ownership:
         await self._shared.connection.nc.subscribe(names.HANDOVER, cb=hinted)
         stop_watching = self._shared.connection.on_reconnect(self._reconnected)
         try:
-            async with supervised() as tasks:
-                tasks.keep(self._beats(), name="heartbeats of the scheduler")
-                await self._rounds()
+            while True:
+                complete = self._round()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_QUIET if complete else _POLL):
+                        await self._hint.wait()
+                self._hint.clear()
         finally:
             stop_watching()
 
     async def leave(self) -> None:
         """Hand everything over: the others see the leases free at once."""
-        self._state = "leaving"
-        try:
-            await self._beat()
-        except LogError:
-            _log.warning("the log is away; leases will run out by themselves")
-        leaving = list(self._owned.values())
-        for owned in leaving:
-            owned.loop.stop()
-        await asyncio.gather(*(owned.task for owned in leaving), *self._releasing, return_exceptions=True)
-        try:
-            await self._membership.leave()
-        except LogError:
-            pass
+        leaving = list(self._partitions.values())
+        for partition in leaving:
+            partition.stop()
+        running = [partition.task for partition in leaving if partition.task is not None]
+        if not running:
+            return
+        _, left = await asyncio.wait(running, timeout=_LEAVE)
+        if left:
+            _log.warning("the log is away: others will take %d partitions once they find us dead", len(left))
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left)
 
     # -- rounds -----------------------------------------------------------------------------------------
 
-    async def _beats(self) -> None:
-        while True:
-            try:
-                await self._beat()
-            except LogError as error:
-                _log.warning("no heartbeat: %s", error)
-            await asyncio.sleep(BEAT)
-
-    async def _beat(self) -> None:
-        await self._membership.beat(self._state, self.statuses)
-
-    async def _rounds(self) -> None:
-        while True:
-            try:
-                await self._round()
-            except LogError as error:
-                _log.warning("the log is away: %s", error)
-            self._hint.clear()
-            try:
-                async with asyncio.timeout(_POLL):
-                    await self._hint.wait()
-            except TimeoutError:
-                pass
-
-    async def _round(self) -> None:
-        members = await self._membership.members() | {self._shared.instance}
-        mine = assigned(self._shared.instance, members, self._shared.partitions)
-        for number, owned in self._owned.items():
+    def _round(self) -> bool:
+        """Whether everything that should be ours is taken."""
+        shared = self._shared
+        mine = assigned(shared.instance, self.membership.running(), shared.partitions)
+        for number, partition in self._partitions.items():
             if number not in mine:
-                owned.loop.stop()
-        await asyncio.gather(*(self._try_to_own(number) for number in mine - self._owned.keys()))
+                partition.stop()
+        for number in sorted(mine - self._partitions.keys()):
+            lease = Lease(
+                shared.connection,
+                shared.publisher,
+                names.RUNS,
+                names.lease_subject(number),
+                holder=shared.instance,
+            )
+            partition = self._partitions[number] = _Partition(number, lease)
+            partition.task = self._tasks.spawn(self._run(partition), name=f"partition {number}")
+        return all(partition.loop is not None for partition in self._partitions.values())
 
     # -- one partition ----------------------------------------------------------------------------------
 
-    async def _try_to_own(self, number: int) -> None:
-        lease = Lease(
-            self._shared.connection,
-            self._shared.publisher,
-            names.RUNS,
-            names.lease_subject(number),
-            holder=self._shared.instance,
-            ttl=self._ttl,
-        )
-        if await lease.acquire() is None:
-            return
-        loop = PartitionLoop(ports_for(self._shared, number, lease))
-        task = self._tasks.spawn(self._own(loop, lease), name=f"partition {number}")
-        self._owned[number] = _Owned(loop, lease, task)
-
-    async def _own(self, loop: PartitionLoop, lease: Lease) -> None:
-        """Run a partition for as long as its lease is renewed; then give it back, or give it up."""
-        number = loop.partition
+    async def _run(self, partition: _Partition) -> None:
         try:
-            async with supervised() as tasks:
-                tasks.keep(self._renew(lease), name=f"lease of partition {number}")
-                await loop.run()
-        except (LeaseLost, Conflict, LogUnavailable, Diverged) as error:
+            await self._own(partition)
+        finally:
+            partition.settled.set()
+            del self._partitions[partition.number]
+            asyncio.get_running_loop().call_later(_POLL, self._hint.set)
+
+    async def _own(self, partition: _Partition) -> None:
+        """Take it if it is to be had, run it for as long as it is ours, then give it back or give it up.
+
+        That the log is away is no reason to give it up: whatever needs the log waits for it, and if somebody else has
+        taken the partition meanwhile, the log will say so.
+        """
+        number, lease = partition.number, partition.lease
+        try:
+            async with self._takeovers:
+                if partition.stopping or not await self._acquire(lease):
+                    return
+                loop = partition.own(await open_ports(self._shared, number, lease))
+                await loop.take_over()
+            await loop.run()
+        except (LeaseLost, Conflict, Diverged) as error:
             self._shared.metrics.gave_up(type(error).__name__)
             _log.warning("gave up partition %d: %s", number, error)
         except Exception:
             self._shared.metrics.gave_up("Failed")
             _log.exception("partition %d failed; it is rebuilt from the log", number)
-        finally:
-            self._release(number)
-            loop.loaded.set()  # or it never will be, and nobody need wait for it
-        try:
-            await lease.release()
-            await self._shared.connection.nc.publish(names.HANDOVER, b"")
-        except Exception as error:
-            _log.info("the lease of partition %d runs out by itself: %s", number, error)
+        await lease.release()
+        Broadcast(self._shared.connection)(names.HANDOVER, b"")
 
-    def _release(self, number: int) -> None:
-        """Another round may take it again at once; who leaves waits until its lease is given back."""
-        owned = self._owned.pop(number, None)
-        if owned is not None:
-            self._releasing.add(owned.task)
-            owned.task.add_done_callback(self._releasing.discard)
-
-    async def _renew(self, lease: Lease) -> None:
-        while True:
-            await asyncio.sleep(self._ttl / 4)
-            await lease.keep()
+    async def _acquire(self, lease: Lease) -> bool:
+        token = await until_known(lease.subject, lambda: lease.acquire(self.membership.is_dead))
+        return token is not None
 
     def _reconnected(self) -> None:
-        for owned in self._owned.values():
-            owned.loop.recover()
-        self._hint.set()
+        for partition in self._partitions.values():
+            if partition.loop is not None:
+                partition.loop.recover()

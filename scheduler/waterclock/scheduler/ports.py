@@ -22,7 +22,7 @@ from waterclock.scheduler.metrics import SchedulerMetrics
 
 
 class LeaseLost(Exception):
-    """Somebody else owns the partition now, or may."""
+    """Somebody else owns the partition now."""
 
 
 class UnreadableLines(Exception):
@@ -74,11 +74,17 @@ class FencedLog(Protocol):
     def last(self) -> int:
         """The sequence of the last frame that was appended here; 0 if there was none."""
 
+    @property
+    def is_certain(self) -> bool:
+        """Nobody can have taken the partition from us: our heartbeat was acknowledged a moment ago."""
+
     async def keep_lease(self) -> None:
-        """Renew the lease if it is time. Raises LeaseLost."""
+        """Before a pass: ask whether the lease is still ours, if somebody may have taken us for dead. Raises
+        LeaseLost."""
 
     async def append(self, events: Sequence[RunEvent], cursor: Cursor) -> None:
-        """Raises LeaseLost. Events and cursor are one write: all of it is in the log, or nothing."""
+        """Raises LeaseLost. Events and cursor are one write: all of it is in the log, or nothing. Without events it is
+        a fence and a checkpoint. Waits for a log that is away."""
 
     async def send(self, notices: Sequence[Notice]) -> None:
         """Write notices to the logs of the partitions they are for. Not fenced: they may arrive twice."""

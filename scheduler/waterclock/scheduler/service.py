@@ -1,10 +1,16 @@
 """The scheduler: owns partitions and decides what is due in them."""
 
+import asyncio
 import logging
-from contextlib import AsyncExitStack
+import os
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import open_log
+from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.job_definitions import Definitions
 from waterclock.core.jetstream.log_identity import LogWatch
 from waterclock.core.jetstream.publisher import Publisher
@@ -14,42 +20,106 @@ from waterclock.core.runtime.settings import Settings
 from waterclock.core.runtime.tasks import supervised
 from waterclock.core.store.factory import open_store
 from waterclock.proto import names
+from waterclock.proto.heartbeats import SchedulerHeartbeat
+from waterclock.proto.verdicts import InstanceState
+from waterclock.scheduler.heartbeat import Heartbeat
 from waterclock.scheduler.jetstream.adapters import Connections
 from waterclock.scheduler.ownership import Ownership
+
+_SAY_GOODBYE = 1.0
 
 _log = logging.getLogger(__name__)
 
 
 async def run(settings: Settings, stop: StopSignal) -> None:
-    instance = instance_id("scheduler")
     async with AsyncExitStack() as stack:
-        connection = await stack.enter_async_context(open_log(settings, name=instance))
-        await ensure_streams(connection, Layout(partitions=settings.partitions, replicas=settings.replicas))
-        publisher = Publisher(connection)
-        artifacts = open_store(settings, connection, publisher, names.ARTIFACTS)
-        shared = Connections(
-            connection=connection,
-            publisher=publisher,
-            definitions=Definitions(connection, publisher, settings.partitions),
-            timing=Bucket(connection, publisher, names.TIMING),
-            control=Bucket(connection, publisher, names.CONTROL),
-            artifacts=await stack.enter_async_context(artifacts),
-            instance=instance,
-            partitions=settings.partitions,
-        )
+        shared = await stack.enter_async_context(_connected(settings))
         stack.enter_context(shared.metrics.registered())
-        log_watch = LogWatch(connection)
+        log_watch = LogWatch(shared.connection)
         await log_watch.check()
-        partitions = await stack.enter_async_context(supervised())
-        ownership = Ownership(shared, partitions, ttl=settings.lease_seconds)
+        heartbeat = shared.heartbeat
+        thread = await stack.enter_async_context(heartbeat.beating())
+        around = await stack.enter_async_context(supervised())
+        ownership = Ownership(
+            shared, await stack.enter_async_context(supervised()), dead_after=settings.lease_seconds
+        )
         shared.metrics.watch(lambda: ownership.statuses)
+        member = _Member(shared.instance, ownership)
+        around.keep(_ended(thread), name="thread of the heartbeat")
+        around.keep(heartbeat.feed(member.describe), name="heartbeats of the scheduler")
+        around.keep(ownership.membership.follow(), name="heartbeats of the other schedulers")
         try:
             await ownership.first_round()
             ready()
-            _log.info("scheduling", extra={"instance": instance, "partitions": len(ownership.statuses)})
+            _log.info(
+                "scheduling", extra={"instance": shared.instance, "partitions": len(ownership.statuses)}
+            )
             async with supervised() as tasks:
                 tasks.keep(ownership.keep(), name="ownership of partitions")
                 tasks.keep(log_watch.run(), name="log watch")
                 await stop.wait()
         finally:
+            member.state = "leaving"
+            heartbeat.send_now(member.describe())
             await ownership.leave()
+
+
+@asynccontextmanager
+async def _connected(settings: Settings) -> AsyncIterator[Connections]:
+    instance = instance_id("scheduler")
+    async with AsyncExitStack() as stack:
+        connection = await stack.enter_async_context(open_log(settings, name=instance))
+        reading = await stack.enter_async_context(open_log(settings, name=f"{instance} reader"))
+        await ensure_streams(connection, Layout(partitions=settings.partitions, replicas=settings.replicas))
+        publisher = Publisher(connection, deadline=None)
+        artifacts = open_store(settings, reading, publisher, names.ARTIFACTS)
+        shared = Connections(
+            connection=connection,
+            reading=reading,
+            publisher=publisher,
+            heartbeat=Heartbeat(settings, instance),
+            definitions=Definitions(reading, publisher, settings.partitions),
+            timing=Bucket(reading, publisher, names.TIMING),
+            control=Bucket(connection, publisher, names.CONTROL),
+            snapshots=Bucket(reading, publisher, names.CONTROL),
+            artifacts=await stack.enter_async_context(artifacts),
+            instance=instance,
+            partitions=settings.partitions,
+        )
+        try:
+            yield shared
+        finally:
+            await _say_goodbye(shared)
+
+
+async def _say_goodbye(shared: Connections) -> None:
+    try:
+        async with asyncio.timeout(_SAY_GOODBYE):
+            await shared.control.release(names.member_key("scheduler", shared.instance))
+    except (TimeoutError, LogError):
+        _log.info("the log is away: our heartbeat runs out by itself")
+
+
+class _Member:
+    """What this scheduler says of itself."""
+
+    def __init__(self, instance: str, ownership: Ownership) -> None:
+        self.state: InstanceState = "running"
+        self._instance = instance
+        self._ownership = ownership
+        self._started_at = time.time_ns() // 1000
+
+    def describe(self) -> SchedulerHeartbeat:
+        return SchedulerHeartbeat(
+            instance=self._instance,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started_at=self._started_at,
+            at=time.time_ns() // 1000,
+            state=self.state,
+            partitions=self._ownership.statuses,
+        )
+
+
+async def _ended(thread: "asyncio.Future[None]") -> None:
+    await thread

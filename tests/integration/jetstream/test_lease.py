@@ -1,174 +1,166 @@
 """One holder at a time, and the broker refuses the one who was."""
 
 import asyncio
-import time
 
 import pytest
 
-from integration.jetstream.outage import restart
+from integration.jetstream.outage import hanging, restart
 from servers.server import Server
 from support.waiting import eventually
+from waterclock.core.jetstream import lease as lease_module
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import Conflict, ServerRefused
-from waterclock.core.jetstream.lease import Lease
+from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.lease import Lease, LeaseState
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.publisher import Expect, Publisher
 
 SUBJECT = "wc.lease.1"
 
 
-def lease(connection: Connection, publisher: Publisher, holder: str, ttl: float = 1) -> Lease:
-    return Lease(connection, publisher, "RUNS", SUBJECT, holder=holder, ttl=ttl)
+def alive(_: LeaseState) -> bool:
+    return False
 
 
-async def append(publisher: Publisher, token: int) -> int:
-    fence = Expect(last_subject_sequence=token, subject=SUBJECT)
+def dead(_: LeaseState) -> bool:
+    return True
+
+
+def lease(connection: Connection, holder: str) -> Lease:
+    return Lease(connection, Publisher(connection, deadline=None), "RUNS", SUBJECT, holder=holder)
+
+
+async def taken(connection: Connection, holder: str) -> Lease:
+    held = lease(connection, holder)
+    assert await held.acquire(alive) is not None
+    return held
+
+
+async def append(publisher: Publisher, fence: Expect) -> int:
     return await publisher.publish("wc.runs.1", b"frame", expect=fence)
 
 
-async def test_only_one_of_many_gets_it(connection: Connection, publisher: Publisher) -> None:
-    rivals = [lease(connection, publisher, f"rival-{n}", ttl=5) for n in range(10)]
-    tokens = await asyncio.gather(*(rival.acquire() for rival in rivals))
+async def test_only_one_of_many_gets_it(connection: Connection) -> None:
+    rivals = [lease(connection, f"rival-{n}") for n in range(10)]
+    tokens = await asyncio.gather(*(rival.acquire(alive) for rival in rivals))
     winners = [rival for rival, token in zip(rivals, tokens, strict=True) if token is not None]
     assert len(winners) == 1
     state = await winners[0].read()
     assert state is not None
     assert (state.holder, state.token) == (f"rival-{rivals.index(winners[0])}", winners[0].token)
-    assert winners[0].held
-    assert sum(rival.held for rival in rivals) == 1
+    for loser in rivals:
+        if loser is not winners[0]:
+            with pytest.raises(Conflict):
+                loser.fence()
 
 
-async def test_a_renewal_is_a_new_token_and_a_new_term(connection: Connection, publisher: Publisher) -> None:
-    held = lease(connection, publisher, "a", ttl=4)
-    first = await held.acquire()
-    assert first is not None
-    term = held.expires
-    assert time.monotonic() + 2.9 < term < time.monotonic() + 3.1
-    second = await held.renew()
-    assert second > first
-    assert held.expires > term
-    assert await append(publisher, second)
-    with pytest.raises(Conflict):
-        await append(publisher, first)
-    assert (await stream_state(connection, "RUNS")).messages == 2
-
-
-async def test_it_expires_and_passes_to_the_next(connection: Connection, publisher: Publisher) -> None:
-    a, b = lease(connection, publisher, "a"), lease(connection, publisher, "b")
-    began = time.monotonic()
-    token = await a.acquire()
-    assert token is not None
-    assert await b.acquire() is None
-    await eventually(b.acquire, wanted=lambda taken: taken is not None, within=3)
-    assert time.monotonic() - began >= 1
-    assert not a.held
-    with pytest.raises(Conflict):
-        await append(publisher, token)
-    with pytest.raises(Conflict):
-        await a.renew()
-    assert a.token is None
-
-
-async def test_an_old_token_does_not_come_back_when_the_newer_lease_expires(
+async def test_the_token_stays_for_as_long_as_the_holder(
     connection: Connection, publisher: Publisher
 ) -> None:
-    """A holds for long, B takes over (compare-and-set on A's message) and expires, A wakes up."""
-    a = lease(connection, publisher, "a", ttl=60)
-    old = await a.acquire()
-    assert old is not None
-    await publisher.publish(
-        SUBJECT,
-        b'{"holder":"b"}',
-        expect=Expect(last_subject_sequence=old),
-        ttl_seconds=1,
-        rollup=True,
-    )
-    await eventually(a.read, wanted=lambda state: state is None, within=3)
+    held = await taken(connection, "a")
+    token = held.token
+    for _ in range(3):
+        await append(publisher, held.fence())
+        await held.keep_stored()
+        await held.confirm()
+    assert held.token == token
+
+
+async def test_it_passes_on_only_when_the_holder_is_said_to_be_dead(
+    connection: Connection, publisher: Publisher
+) -> None:
+    a, b = await taken(connection, "a"), lease(connection, "b")
+    old = a.fence()
+    assert await b.acquire(lambda state: state.holder != "a") is None
+    assert await b.acquire(lambda state: state.holder == "a") is not None
     with pytest.raises(Conflict):
         await append(publisher, old)
+    await append(publisher, b.fence())
     with pytest.raises(Conflict):
-        await a.renew()
-    assert await a.acquire() is not None
+        await a.confirm()
+    assert a.token is None
+    assert (await stream_state(connection, "RUNS")).messages == 2, "a lease replaces the one before it"
 
 
-async def test_a_release_frees_it_at_once(connection: Connection, publisher: Publisher) -> None:
-    a, b = lease(connection, publisher, "a", ttl=60), lease(connection, publisher, "b", ttl=60)
-    token = await a.acquire()
-    assert token is not None
+async def test_of_two_who_find_the_holder_dead_one_gets_it(connection: Connection) -> None:
+    await taken(connection, "a")
+    tokens = await asyncio.gather(*(lease(connection, holder).acquire(dead) for holder in "bcdefgh"))
+    assert len([token for token in tokens if token is not None]) == 1
+
+
+async def test_a_release_frees_it_at_once_and_for_good(
+    connection: Connection, publisher: Publisher, nats_server: Server
+) -> None:
+    a, b = await taken(connection, "a"), lease(connection, "b")
+    old = a.fence()
     await a.release()
     assert a.token is None
-    assert await a.read() is None
-    taken = await b.acquire()
-    assert taken is not None
+    await restart(nats_server)
+    assert await b.read() is None
+    assert await b.acquire(alive) is not None
     with pytest.raises(Conflict):
-        await append(publisher, token)
+        await append(publisher, old)
     await a.release()
     state = await b.read()
     assert state is not None
     assert state.holder == "b"
 
 
-async def test_what_a_release_leaves_goes_away(connection: Connection, publisher: Publisher) -> None:
-    a = lease(connection, publisher, "a")
-    await a.acquire()
-    await a.release()
-    await eventually(
-        lambda: stream_state(connection, "RUNS"), wanted=lambda state: state.messages == 0, within=3
-    )
-    assert await a.acquire() is not None
-
-
-async def test_our_own_lease_that_we_do_not_know_of_is_taken_up(
+async def test_our_own_lease_that_we_do_not_know_of_gets_a_new_token(
     connection: Connection, publisher: Publisher
 ) -> None:
-    """A renewal that was stored although its caller was told that it is unknown."""
-    a = lease(connection, publisher, "a", ttl=60)
-    first = await a.acquire()
+    """A partition that failed and could not give its lease back; what it had under way must not arrive any more."""
+    before = await taken(connection, "a")
+    again = await taken(connection, "a")
+    with pytest.raises(Conflict):
+        await append(publisher, before.fence())
+    await append(publisher, again.fence())
+
+
+async def test_it_is_written_again_before_the_stream_forgets_it(
+    connection: Connection, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = await taken(connection, "a")
+    first = held.token
+    monkeypatch.setattr(lease_module, "_REFRESH_AFTER", -1.0)
+    await held.keep_stored()
     assert first is not None
-    await lease(connection, publisher, "a", ttl=60).acquire()
-    second = await a.renew()
-    assert second > first
-    assert await append(publisher, second)
-
-
-async def test_renewals_wait_for_a_fenced_append(connection: Connection, publisher: Publisher) -> None:
-    a = lease(connection, publisher, "a", ttl=60)
-    await a.acquire()
-    async with a.fenced() as fence:
-        renewing = asyncio.create_task(a.renew())
-        await publisher.publish("wc.runs.1", b"1", expect=fence)
-        await publisher.publish("wc.runs.1", b"2", expect=fence)
-    assert await renewing == 4
-    await a.release()
+    assert held.token is not None
+    assert held.token > first
+    await append(publisher, held.fence())
+    await lease(connection, "b").acquire(dead)
     with pytest.raises(Conflict):
-        async with a.fenced():
-            pass
+        await held.keep_stored()
 
 
-async def test_a_holder_stops_itself_before_the_server_forgets_it(
+async def test_a_lease_of_the_version_before_is_respected_until_it_expires(
     connection: Connection, publisher: Publisher
 ) -> None:
-    a = Lease(connection, publisher, "RUNS", SUBJECT, holder="a", ttl=60, margin=60)
-    assert await a.acquire() is not None
-    assert not a.held
-    with pytest.raises(Conflict):
-        async with a.fenced():
-            pass
-    assert await a.read() is not None
+    await publisher.publish(SUBJECT, b'{"holder":"old"}', ttl_seconds=1, rollup=True)
+    b = lease(connection, "b")
+    assert await b.acquire(alive) is None
+    await eventually(lambda: b.acquire(alive), wanted=lambda token: token is not None, within=4)
 
 
-async def test_the_lease_survives_a_crash_of_the_server_and_still_expires(
+async def test_it_survives_a_crash_of_the_server(
     connection: Connection, publisher: Publisher, nats_server: Server
 ) -> None:
-    a, b = lease(connection, publisher, "a", ttl=2), lease(connection, publisher, "b", ttl=2)
-    await a.acquire()
+    a = await taken(connection, "a")
     await restart(nats_server)
-    token = await a.renew()
-    assert await append(publisher, token)
-    assert await b.acquire() is None
-    await eventually(b.acquire, wanted=lambda taken: taken is not None, within=4)
+    await a.confirm()
+    assert await append(publisher, a.fence())
+    assert await lease(connection, "b").acquire(alive) is None
 
 
-async def test_the_shortest_term_is_a_second(connection: Connection, publisher: Publisher) -> None:
-    with pytest.raises(ServerRefused, match="TTL"):
-        await publisher.publish(SUBJECT, b"{}", headers={"Nats-TTL": "500ms"})
+async def test_a_server_that_hangs_does_not_end_it(
+    connection: Connection, publisher: Publisher, nats_server: Server
+) -> None:
+    a = await taken(connection, "a")
+    patient = Publisher(connection, deadline=None)
+    async with hanging(nats_server):
+        appending = asyncio.create_task(append(patient, a.fence()))
+        confirming = asyncio.create_task(a.confirm())
+        await asyncio.wait([appending, confirming], timeout=3)
+        assert not appending.done()
+    await confirming
+    sequence = await appending
+    assert (await stream_state(connection, "RUNS")).last_seq == sequence, "it is there once"

@@ -89,9 +89,32 @@ class Bucket:
             if value is None:
                 await self.purge(key)
 
-    async def purge(self, pattern: str) -> None:
-        """Remove every key under a pattern, without markers."""
-        await self._connection.api(f"STREAM.PURGE.{self.stream}", {"filter": self._subject(pattern)})
+    async def change_fenced(self, entries: Mapping[str, bytes | None], fence: Expect) -> int:
+        """Write and remove (None) in atomic batches of a thousand, unless the fence has moved: that is a Conflict.
+
+        What is removed is replaced by a tombstone in the batch, and then purged together with it. A purge cannot be
+        fenced, but this one takes only what the batch has replaced. Returns the sequence of the last message.
+        """
+        messages = [
+            Message(subject=self._subject(key), data=b"", headers=_TOMBSTONE)
+            if value is None
+            else Message(subject=self._subject(key), data=value)
+            for key, value in entries.items()
+        ]
+        last = 0
+        for start in range(0, len(messages), MAX_BATCH):
+            last = await self._publisher.publish_batch(messages[start : start + MAX_BATCH], expect=fence)
+        for key, value in entries.items():
+            if value is None:
+                await self.purge(key, through=last)
+        return last
+
+    async def purge(self, pattern: str, *, through: int | None = None) -> None:
+        """Remove every key under a pattern, without markers; only what is not after a sequence, if given."""
+        query: dict[str, str | int] = {"filter": self._subject(pattern)}
+        if through is not None:
+            query["seq"] = through + 1
+        await self._connection.api(f"STREAM.PURGE.{self.stream}", query)
 
     async def keys(self, pattern: str) -> list[str]:
         """The keys under a pattern, markers of deleted ones included; for patterns that match few."""

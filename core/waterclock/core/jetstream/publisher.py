@@ -1,14 +1,16 @@
-"""Publishing to JetStream: every call ends by its deadline, acknowledged, refused or unknown.
+"""Publishing to JetStream: every call ends acknowledged, refused, or at its deadline unknown.
 
 An attempt without an answer is unknown: stored or not. It is repeated with the same message id and the same
-expectation, so it is never stored twice. But the server compares the expectation before the id, and after a
-restart it may have forgotten the id; so what refuses a repeat may be our own first attempt. Then the log is
-read to see whose message it was.
+expectation, so it is never stored twice. Two things could spoil that, and for both the log is read:
+- The server compares the expectation before the id, so what refuses a repeat may be our own first attempt.
+- The server forgets ids, after a while or when it is restarted: before a repeat that it might not recognize, we look
+  whether the first attempt is there. One that is stored just after we looked, the server still remembers.
 """
 
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from math import ceil
@@ -22,6 +24,7 @@ from waterclock.core.jetstream.errors import (
     Conflict,
     Duplicate,
     LogError,
+    LogFull,
     LogUnavailable,
     NoResponders,
     TooLarge,
@@ -36,8 +39,16 @@ from waterclock.core.runtime.jetstream_counters import TRAFFIC
 logger = logging.getLogger(__name__)
 
 MAX_BATCH = 1000
+DEADLINE = 5.0
 _ATTEMPT = 2.0
+_LONGEST_ATTEMPT = 16.0
+"""An attempt that was not answered is given twice the time: to repeat at once what is slow makes it slower."""
+_STALL = 0.05
+_IDS_KEPT = 15.0
+"""Ids are surely remembered for so long; the least of our duplicate windows is 30 s."""
 _PAUSE = 0.05
+_PAUSE_FULL = 1.0
+_SAY_SO = 10.0
 _CHUNK = 500
 
 
@@ -57,9 +68,16 @@ class Message(Struct, frozen=True, kw_only=True):
 
 
 class Publisher:
-    def __init__(self, connection: Connection, *, window: int = 256) -> None:
+    """`deadline`: how long a publish is repeated, unless it says so itself. None: until the outcome is known, and while
+    the stream is full; then only what the server refuses for good is an error.
+    """
+
+    def __init__(
+        self, connection: Connection, *, window: int = 256, deadline: float | None = DEADLINE
+    ) -> None:
         self._connection = connection
         self._window = asyncio.Semaphore(window)
+        self._deadline = deadline
         self._origin = secrets.token_hex(6)
         self._numbers = count(1)
 
@@ -78,12 +96,15 @@ class Publisher:
         ttl_seconds: float | None = None,
         rollup: bool = False,
         headers: Mapping[str, str] | None = None,
-        deadline: float = 5.0,
+        after: int | None = None,
+        may_be_stored: bool = False,
+        deadline: float | None = None,
     ) -> int:
         """Publish one message; returns its stream sequence.
 
         A time to live is rounded up to whole seconds, since the server would cut 1.9 to 1. `rollup` removes what
-        the subject held before.
+        the subject held before. `after`: a sequence that this message will stand after, to look for it from there.
+        `may_be_stored`: under this id, by an earlier call.
         """
         fields = dict(headers or {})
         identity = msg_id or fields.get("Nats-Msg-Id") or self._fresh_id()
@@ -95,20 +116,26 @@ class Publisher:
         if expect is not None:
             fields |= _expectation(expect)
         message = Message(subject=subject, data=data, headers=fields)
-        witness = _Witness(subject, identity, after=_floor([expect]))
+        witness = _Witness(subject, (identity,), after=_floor([expect], after), may_be_stored=may_be_stored)
         sequence = await self._acknowledged(
-            lambda reply: self._command(message, reply), subject, witness, deadline
+            lambda reply: self._command(message, reply), witness, deadline or self._deadline
         )
         TRAFFIC.published += 1
         return sequence
 
     async def publish_batch(
-        self, messages: Sequence[Message], *, expect: Expect | None = None, deadline: float = 5.0
+        self,
+        messages: Sequence[Message],
+        *,
+        expect: Expect | None = None,
+        after: int | None = None,
+        deadline: float | None = None,
     ) -> int:
         """All of them or none (ADR-50), at most 1000; returns the sequence of the last.
 
         `expect` guards the first message, and each may carry its own; all are compared with the state before the
         batch. Duplicate means that an id of the caller's is already stored: read back and decide for each.
+        `after`: as in `publish`.
         """
         if not 0 < len(messages) <= MAX_BATCH:
             raise ValueError(f"a batch has 1 to {MAX_BATCH} messages, not {len(messages)}")
@@ -116,8 +143,9 @@ class Publisher:
         if expect is not None:
             fields[0] |= _expectation(expect)
         subject = messages[-1].subject
-        floor = _floor([expect, *(message.expect for message in messages)])
-        identity = fields[-1].setdefault("Nats-Msg-Id", self._fresh_id())
+        floor = _floor([expect, *(message.expect for message in messages)], after)
+        fields[-1].setdefault("Nats-Msg-Id", self._fresh_id())
+        ids = tuple(each["Nats-Msg-Id"] for each in fields if "Nats-Msg-Id" in each)
         fields[-1]["Nats-Batch-Commit"] = "1"
 
         def write(reply: str) -> bytes:
@@ -131,7 +159,8 @@ class Publisher:
             ]
             return self._commands(stamped, reply)
 
-        sequence = await self._acknowledged(write, subject, _Witness(subject, identity, floor), deadline)
+        witness = _Witness(subject, ids, floor)
+        sequence = await self._acknowledged(write, witness, deadline or self._deadline)
         TRAFFIC.published += len(messages)
         return sequence
 
@@ -177,45 +206,60 @@ class Publisher:
                 inbox.forget(reply)
 
     async def _acknowledged(
-        self, write: Callable[[str], bytes], subject: str, witness: "_Witness", deadline: float
+        self, write: Callable[[str], bytes], witness: "_Witness", deadline: float | None
     ) -> int:
         """Send what `write` gives for a reply subject until it is answered for certain, or time is up."""
-        reason: Exception | None = None
-        unknown = False
+        repeats = _Repeats(witness, patient=deadline is None)
+        refusal: LogError | None = None
         try:
             async with asyncio.timeout(deadline), self._window:
                 while True:
                     await self._connection.connected()
                     try:
-                        return await self._attempt(write)
+                        if refusal is not None or repeats.id_may_be_forgotten:
+                            if (found := await self._find(witness)) is not None:
+                                return found
+                            if refusal is not None:
+                                raise refusal
+                        return await self._attempt(write, repeats.attempt)
                     except (Disconnected, TimeoutError) as error:
-                        reason, unknown = error, True
-                        TRAFFIC.repeated += 1
-                    except LogUnavailable as error:
-                        reason = error
+                        repeats.unanswered(error)
+                    except (LogUnavailable, LogFull) as error:
+                        repeats.put_off(error)
                     except (Conflict, Duplicate) as error:
-                        TRAFFIC.refused[type(error).__name__] += 1
-                        if not unknown:
+                        if refusal is not None:
                             raise
-                        return await self._ours(witness, error)
-                    await asyncio.sleep(_PAUSE)
+                        TRAFFIC.refused[type(error).__name__] += 1
+                        if not repeats.unknown:
+                            raise
+                        refusal = error
+                        continue
+                    await asyncio.sleep(repeats.pause)
         except TimeoutError as error:
-            because = reason_of(reason or self._connection.last_error or error)
-            raise LogUnavailable(f"{subject} not acknowledged within {deadline:g} s: {because}") from error
+            because = reason_of(repeats.reason or self._connection.last_error or error)
+            raise LogUnavailable(
+                f"{witness.subject} not acknowledged within {deadline or 0:g} s: {because}"
+            ) from error
 
-    async def _attempt(self, write: Callable[[str], bytes]) -> int:
+    async def _attempt(self, write: Callable[[str], bytes], seconds: float) -> int:
         inbox = self._connection.inbox
         reply, answer = inbox.expect()
         try:
-            async with asyncio.timeout(_ATTEMPT):
-                self._connection.nc.send(write(reply))
-                await self._connection.nc.drain_socket()
-                return _sequence(*await answer)
+            self._connection.nc.send(write(reply))
+            await self._connection.nc.drain_socket()
+            await asyncio.wait([answer], timeout=seconds)
+            if not answer.done():
+                # If it was our own loop that stood still, the answer is in the socket and not read yet.
+                await asyncio.wait([answer], timeout=_STALL)
+            if not answer.done():
+                raise TimeoutError
+            return _sequence(*answer.result())
         finally:
             inbox.forget(reply)
 
-    async def _ours(self, witness: "_Witness", refusal: LogError) -> int:
-        """The sequence of our own earlier attempt if it is in the log, else the refusal."""
+    async def _find(self, witness: "_Witness") -> int | None:
+        """The sequence of our own earlier attempt if it is in the log. Duplicate: only the beginning of it is."""
+        known = False
         found = await self._connection.api("STREAM.NAMES", {"subject": witness.subject})
         stream = found["streams"][0]
         if witness.after is None:
@@ -223,10 +267,14 @@ class Publisher:
         else:
             stored = await next_message(self._connection, stream, witness.subject, witness.after)
         while stored is not None:
-            if stored.headers.get("Nats-Msg-Id") == witness.msg_id:
+            msg_id = stored.headers.get("Nats-Msg-Id")
+            if msg_id == witness.ids[-1]:
                 return stored.sequence
+            known = known or msg_id in witness.ids
             stored = await next_message(self._connection, stream, witness.subject, stored.sequence)
-        raise refusal
+        if known:
+            raise Duplicate(f"a part of what was published to {witness.subject} is stored")
+        return None
 
     def _commands(self, messages: Sequence[Message], reply: str) -> bytes:
         """One buffer; only the last message asks for a reply."""
@@ -246,12 +294,57 @@ class Publisher:
         return f"{self._origin}-{next(self._numbers)}"
 
 
+class _Repeats:
+    """What is known about the attempts to publish one thing. `patient`: it has no deadline."""
+
+    def __init__(self, witness: "_Witness", *, patient: bool) -> None:
+        self.unknown = witness.may_be_stored
+        """An attempt may have been stored."""
+        self.reason: Exception | None = None
+        self.attempt = _ATTEMPT
+        self.pause = _PAUSE
+        self._subject = witness.subject
+        self._patient = patient
+        self._began = time.monotonic()
+        self._disconnected = witness.may_be_stored
+        self._said = False
+
+    @property
+    def id_may_be_forgotten(self) -> bool:
+        return self.unknown and (self._disconnected or time.monotonic() - self._began > _IDS_KEPT)
+
+    def unanswered(self, error: Exception) -> None:
+        TRAFFIC.repeated += 1
+        self.unknown = True
+        if isinstance(error, Disconnected):
+            self._disconnected = True
+        else:
+            self.attempt = min(2 * self.attempt, _LONGEST_ATTEMPT)
+        self._wait(error, _PAUSE)
+
+    def put_off(self, error: LogError) -> None:
+        """The server does not take it for now."""
+        is_full = isinstance(error, LogFull)
+        if is_full and not self._patient:
+            raise error
+        self._wait(error, _PAUSE_FULL if is_full else _PAUSE)
+
+    def _wait(self, error: Exception, pause: float) -> None:
+        self.reason, self.pause = error, pause
+        waits_long = isinstance(error, LogFull) or time.monotonic() - self._began > _SAY_SO
+        if self._patient and waits_long and not self._said:
+            self._said = True
+            logger.warning("%s waits for the log: %s", self._subject, reason_of(error))
+
+
 class _Witness(Struct, frozen=True):
     """Where an earlier attempt of ours would be: after a sequence that it expected, else the last message."""
 
     subject: str
-    msg_id: str
+    ids: tuple[str, ...]
+    """Of all its messages that have one; the last has."""
     after: int | None
+    may_be_stored: bool = False
 
 
 class _Answer(Struct, frozen=True):
@@ -271,9 +364,10 @@ def _sequence(header: bytes, payload: bytes) -> int:
     return answer.seq
 
 
-def _floor(expects: Sequence[Expect | None]) -> int | None:
+def _floor(expects: Sequence[Expect | None], after: int | None = None) -> int | None:
     """A sequence that our message comes after: what it expected was in the stream before it."""
-    return max((expect.last_subject_sequence for expect in expects if expect is not None), default=None)
+    expected = (expect.last_subject_sequence for expect in expects if expect is not None)
+    return max((*expected, *(() if after is None else (after,))), default=None)
 
 
 def _expectation(expect: Expect) -> dict[str, str]:

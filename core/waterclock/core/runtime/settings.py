@@ -112,8 +112,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """How many parts the jobs are divided into. Fixed by the first start on a server."""
     replicas: Annotated[Literal[1, 3, 5], Meta(description="1, 3 or 5")] = 1
     """Copies of each stream; more than one needs a cluster of that many NATS servers."""
-    lease_seconds: Annotated[float, Meta(ge=1, le=60, description="seconds, from 1 to 60")] = 2.0
-    """How long a dead scheduler keeps its partitions. JetStream knows no expiry under a second."""
+    lease_seconds: Annotated[float, Meta(ge=1, le=60, description="seconds, from 1 to 60")] = 1.5
+    """How long a scheduler may be silent until others take it for dead, and take its partitions. The same for all."""
     schedulers: Count = 1
     """How many schedulers `waterclock up` runs."""
     executors: Count = 1

@@ -1,6 +1,7 @@
 """The ports of a partition, against JetStream: what the service opens once, and what is made of it for each lease."""
 
 import logging
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -16,8 +17,10 @@ from waterclock.core.store.store import Store
 from waterclock.proto import names
 from waterclock.proto.spec import JobSpec
 from waterclock.scheduler.fan_out_lines import StoredLines
+from waterclock.scheduler.heartbeat import Heartbeat
 from waterclock.scheduler.jetstream.executors import ExecutorLink
 from waterclock.scheduler.jetstream.logs import LeasedLog, StreamLog
+from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.jetstream.snapshot_bucket import SnapshotBucket
 from waterclock.scheduler.jetstream.timing_bucket import TimingBucket
 from waterclock.scheduler.jetstream.work_queue import WorkStream
@@ -31,10 +34,16 @@ class Connections(Struct, frozen=True, kw_only=True):
     """What all partitions of a scheduler share."""
 
     connection: Connection
+    """For what is written, its acknowledgements, and small questions."""
+    reading: Connection
+    """For what is read in bulk: an acknowledgement must not wait behind a thousand definitions."""
     publisher: Publisher
+    """Repeats until the outcome is known."""
+    heartbeat: Heartbeat
     definitions: Definitions
     timing: Bucket
     control: Bucket
+    snapshots: Bucket
     artifacts: Store
     instance: str
     partitions: int
@@ -42,18 +51,26 @@ class Connections(Struct, frozen=True, kw_only=True):
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
 
 
-def ports_for(shared: Connections, partition: int, lease: Lease) -> Ports:
-    """The ports of a partition whose lease is held."""
-    connection, publisher = shared.connection, shared.publisher
+async def open_ports(shared: Connections, partition: int, lease: Lease) -> Ports:
+    """The ports of a partition whose lease is held. From here on nobody else writes to its index. Raises LeaseLost."""
+    connection, publisher, reading = shared.connection, shared.publisher, shared.reading
+    decisions = LeasedLog(
+        publisher,
+        partition,
+        lease,
+        shared.heartbeat,
+        instance=shared.instance,
+        partitions=shared.partitions,
+    )
+    index = TimingBucket(shared.timing, partition)
+    await index.take(lease)
     return Ports(
         partition=partition,
-        runs=StreamLog(connection, names.RUNS, names.runs_subject(partition)),
-        jobs=StreamLog(connection, names.JOBS, names.jobs_of_partition(partition)),
-        decisions=LeasedLog(
-            publisher, partition, lease, instance=shared.instance, partitions=shared.partitions
-        ),
-        index=TimingBucket(shared.timing, partition),
-        snapshots=SnapshotBucket(shared.control, partition),
+        runs=StreamLog(reading, names.RUNS, names.runs_subject(partition)),
+        jobs=StreamLog(reading, names.JOBS, names.jobs_of_partition(partition)),
+        decisions=decisions,
+        index=index,
+        snapshots=SnapshotBucket(shared.snapshots, partition),
         definitions=JobDefinitions(shared.definitions),
         lines=StoredLines(shared.artifacts),
         work=WorkStream(connection, publisher),
@@ -68,18 +85,22 @@ class JobDefinitions:
         self._definitions = definitions
 
     async def spec_at(self, job_id: str, version: int) -> JobSpec | None:
-        found = await self._definitions.at(job_id, version)
+        found = await until_known(job_id, partial(self._definitions.at, job_id, version))
         return None if found is None else found.job.spec
 
     async def pause(self, job_id: str, note: str) -> None:
         """By compare-and-set. Somebody who edits at the same moment wins, and the next failure tries again."""
-        found = await self._definitions.read(job_id)
+        found = await until_known(job_id, partial(self._definitions.read, job_id))
         if found is None:
             return
+        change = partial(
+            self._definitions.change,
+            found,
+            lambda _: PauseJob(actor="scheduler", note=note),
+            only_version=found.version,
+        )
         try:
-            changed = await self._definitions.change(
-                found, lambda _: PauseJob(actor="scheduler", note=note), only_version=found.version
-            )
+            changed = await until_known(job_id, change)
         except (Conflict, CommandRefused) as error:
             _log.info("not paused: %s", error, extra={"job_id": job_id})
         else:

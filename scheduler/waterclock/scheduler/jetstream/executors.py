@@ -1,18 +1,23 @@
 """What passes between a partition's owner and the executors: claims, their heartbeats, and stops."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import msgspec
 from nats.aio.msg import Msg
 
 from waterclock.core.jetstream.bucket import Bucket
-from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.connection import Broadcast, Connection
+from waterclock.core.jetstream.nats_client import Disconnected
+from waterclock.core.jetstream.protocol import publish_command
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.heartbeats import ExecutorHeartbeat
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest
+from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.ports import Claim
 
 _log = logging.getLogger(__name__)
@@ -29,7 +34,8 @@ class ExecutorLink:
     async def claims(self, receive: Callable[[Claim], None]) -> AsyncIterator[None]:
         async def asked(message: Msg) -> None:
             async def answer(reply: ClaimReply) -> None:
-                await message.respond(encode(reply))
+                """Lost while the server is away; the executor asks again."""
+                broadcast(message.reply, encode(reply))
 
             try:
                 request = _decode(message.data)
@@ -38,6 +44,7 @@ class ExecutorLink:
                 return
             receive(Claim(request, answer))
 
+        broadcast = Broadcast(self._connection)
         subject = names.claim_subject(self._partition)
         subscription = await self._connection.nc.subscribe(subject, cb=asked)
         try:
@@ -49,7 +56,8 @@ class ExecutorLink:
                 _log.debug("the connection is gone, and with it the subscription")
 
     async def has_run(self, executor_id: str, run_id: str) -> bool:
-        entry = await self._control.get(names.member_key("executor", executor_id))
+        key = names.member_key("executor", executor_id)
+        entry = await until_known(key, partial(self._control.get, key))
         if entry is None:
             return False
         try:
@@ -63,4 +71,11 @@ class ExecutorLink:
         return heartbeat.more or run_id in heartbeat.running
 
     async def stop(self, executor_id: str | None, request: StopRequest) -> None:
-        await self._connection.nc.publish(names.stop_subject(executor_id or "all"), encode(request))
+        subject = names.stop_subject(executor_id or "all")
+        command = publish_command(subject, "", None, encode(request))
+        while True:
+            await self._connection.connected()
+            try:
+                return self._connection.nc.send(command)
+            except Disconnected:
+                await asyncio.sleep(0)

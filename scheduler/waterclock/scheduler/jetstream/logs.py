@@ -1,12 +1,13 @@
 """A partition's part of `RUNS` and `JOBS`; and its decisions, appended under the lease: a stale owner is refused."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from itertools import count
 
 from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import Conflict
+from waterclock.core.jetstream.errors import Conflict, Duplicate
 from waterclock.core.jetstream.lease import Lease
 from waterclock.core.jetstream.log_identity import KnownStream, check_stream
 from waterclock.core.jetstream.messages import last_message, stream_state
@@ -15,10 +16,11 @@ from waterclock.core.jetstream.pull_loop import Delivery, Pull
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Cursor, Frame, RunEvent
-from waterclock.scheduler.ports import Feed, LeaseLost
+from waterclock.scheduler.heartbeat import Heartbeat
+from waterclock.scheduler.jetstream.patience import until_known
+from waterclock.scheduler.ports import LeaseLost
 
 _FRAME_EVENTS = 500
-_BATCH_FRAMES = 100
 _PULL_TIMEOUT = 5.0
 
 
@@ -33,60 +35,113 @@ class StreamLog:
     async def check_reaches(self, sequence: int) -> None:
         """Refuse to decide anything on a log that has lost its end: ids and tokens would be given out twice."""
         known = KnownStream(stream=self._stream, last_sequence=sequence)
-        await check_stream(partial(stream_state, self._connection), known)
+        read_state = partial(stream_state, self._connection)
+        await until_known(f"the end of {self._stream}", partial(check_stream, read_state, known))
 
     async def end(self) -> int:
-        last = await last_message(self._connection, self._stream, self._subject)
+        read_last = partial(last_message, self._connection, self._stream, self._subject)
+        last = await until_known(f"the end of {self._subject}", read_last)
         return 0 if last is None else last.sequence
 
     async def read(self, after: int, through: int) -> AsyncIterator[Sequence[Delivery]]:
         if after >= through:
             return
-        async with self._pull(after) as pull:
+        async with self.follow(after) as pull:
             while pull.sequence < through:
                 arrived = await pull.next(timeout=_PULL_TIMEOUT)
                 yield [delivery for delivery in arrived if delivery.sequence <= through]
 
     @asynccontextmanager
-    async def follow(self, after: int) -> AsyncIterator[Feed]:
-        async with self._pull(after) as pull:
-            yield pull
-
-    @asynccontextmanager
-    async def _pull(self, after: int) -> AsyncIterator[Pull]:
-        async with Pull.ordered(
-            self._connection, self._stream, [self._subject], after_sequence=after
-        ) as pull:
-            yield pull
+    async def follow(self, after: int) -> AsyncIterator[Pull]:
+        async with AsyncExitStack() as stack:
+            source = partial(Pull.ordered, self._connection, self._stream, [self._subject])
+            yield await until_known(
+                self._subject, lambda: stack.enter_async_context(source(after_sequence=after))
+            )
 
 
 class LeasedLog:
-    """Decisions, appended to `RUNS` for as long as the lease is ours."""
+    """Decisions, appended to `RUNS` for as long as the lease is ours.
+
+    `publisher`: one that repeats until the outcome is known. So every append is in the log once, or refused because the
+    partition has another owner.
+    """
 
     def __init__(
-        self, publisher: Publisher, partition: int, lease: Lease, *, instance: str, partitions: int
+        self,
+        publisher: Publisher,
+        partition: int,
+        lease: Lease,
+        heartbeat: Heartbeat,
+        *,
+        instance: str,
+        partitions: int,
     ) -> None:
         self.writer = f"{instance}/{lease.token}"
         self.last = 0
         self._publisher = publisher
         self._partition = partition
+        self._subject = names.runs_subject(partition)
+        self._numbers = count(1)
         self._lease = lease
+        self._heartbeat = heartbeat
+        self._doubts = heartbeat.doubts
         self._partitions = partitions
 
-    async def keep_lease(self) -> None:
-        try:
-            await self._lease.keep()
-        except Conflict as error:
-            raise LeaseLost(f"partition {self._partition} was not kept in time: {error}") from error
+    @property
+    def is_certain(self) -> bool:
+        return self._heartbeat.doubts == self._doubts and self._heartbeat.is_fresh
 
-    async def append(self, events: Sequence[RunEvent], cursor: Cursor) -> None:
-        """One frame, or several in atomic batches."""
-        frames = frames_of(self.writer, events, cursor, size=_FRAME_EVENTS)
+    async def keep_lease(self) -> None:
+        """Nothing while our heartbeats are fresh. Else we may have been taken for dead: that is no reason to give up,
+        but one to ask. No append is under way meanwhile, so it is also when the lease is written again."""
         try:
-            for start in range(0, len(frames), _BATCH_FRAMES):
-                self.last = await self._publish(frames[start : start + _BATCH_FRAMES])
+            if not self.is_certain:
+                doubts = self._heartbeat.doubts
+                await until_known(f"the lease of partition {self._partition}", self._lease.confirm)
+                self._doubts = doubts
+            await self._lease.keep_stored()
         except Conflict as error:
             raise LeaseLost(f"partition {self._partition} has another owner: {error}") from error
+
+    async def append(self, events: Sequence[RunEvent], cursor: Cursor) -> None:
+        """One frame, or several in an atomic batch."""
+        frames = frames_of(self.writer, events, cursor, size=_FRAME_EVENTS)
+        try:
+            if len(frames) == 1:
+                self.last = await self._publisher.publish(
+                    self._subject, encode(frames[0]), expect=self._lease.fence(), after=self.last
+                )
+            else:
+                self.last = await self._append_all(frames)
+        except Conflict as error:
+            raise LeaseLost(f"partition {self._partition} has another owner: {error}") from error
+
+    async def _append_all(self, frames: Sequence[Frame]) -> int:
+        """A server that is killed while it writes a batch may keep the beginning of it. Each frame has an id, so that
+        the batch is refused when it is repeated; then the frames go one by one, and none is stored twice."""
+        messages = [
+            Message(
+                subject=self._subject,
+                data=encode(frame),
+                headers={"Nats-Msg-Id": f"{self.writer}/{next(self._numbers)}"},
+            )
+            for frame in frames
+        ]
+        try:
+            return await self._publisher.publish_batch(messages, expect=self._lease.fence(), after=self.last)
+        except Duplicate:
+            last = 0
+            for message in messages:
+                last = await self._publisher.publish(
+                    message.subject,
+                    message.data,
+                    headers=message.headers,
+                    expect=self._lease.fence(),
+                    after=self.last,
+                    may_be_stored=True,
+                )
+            return last
 
     async def send(self, notices: Sequence[Notice]) -> None:
         """To other partitions, or to this one as if it were another: the log is where they meet."""
@@ -98,18 +153,10 @@ class LeasedLog:
             for frame in frames_of(f"{self.writer}/post", events, None, size=_FRAME_EVENTS):
                 await self._publisher.publish(names.runs_subject(partition), encode(frame))
 
-    async def _publish(self, frames: Sequence[Frame]) -> int:
-        subject = names.runs_subject(self._partition)
-        async with self._lease.fenced() as expect:
-            if len(frames) == 1:
-                return await self._publisher.publish(subject, encode(frames[0]), expect=expect)
-            messages = [Message(subject=subject, data=encode(frame)) for frame in frames]
-            return await self._publisher.publish_batch(messages, expect=expect)
-
 
 def frames_of(writer: str, events: Sequence[RunEvent], cursor: Cursor | None, *, size: int) -> list[Frame]:
-    """The cursor is on the last frame: what stands before it is decided again after a crash, and found to be there."""
-    chunks = [events[start : start + size] for start in range(0, len(events), size)]
+    """The cursor is on the last frame, so all must get there. Without events: a frame with only the cursor."""
+    chunks = [events[start : start + size] for start in range(0, len(events), size)] or [()]
     return [
         Frame(writer=writer, events=tuple(chunk), cursor=cursor if number == len(chunks) else None)
         for number, chunk in enumerate(chunks, 1)

@@ -5,12 +5,14 @@ last, all in atomic batches; an older generation is dropped afterwards.
 """
 
 import time
+from functools import partial
 
 import msgspec
 from msgspec import Struct
 
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.jetstream.bucket import Bucket, Entry
+from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.ports import Snapshot
 
 _CHUNK = 256 * 1024
@@ -59,9 +61,11 @@ class SnapshotBucket:
             )
         )
         previous = await self._manifest()
-        await self._bucket.put_many(entries)
+        await until_known(self._prefix, partial(self._bucket.put_many, entries))
         if previous is not None and previous.generation != generation:
-            await self._bucket.purge(f"{self._prefix}.{previous.generation}.*")
+            await until_known(
+                self._prefix, partial(self._bucket.purge, f"{self._prefix}.{previous.generation}.*")
+            )
 
     async def read(self) -> Snapshot | None:
         manifest = await self._manifest()
@@ -69,7 +73,7 @@ class SnapshotBucket:
             return None
         pieces = []
         for number in range(manifest.chunks):
-            entry = await self._bucket.get(f"{self._prefix}.{manifest.generation}.{number}")
+            entry = await self._get(f"{manifest.generation}.{number}")
             if entry is None:
                 return None
             pieces.append(entry.value)
@@ -85,11 +89,14 @@ class SnapshotBucket:
         )
 
     async def _manifest(self) -> Manifest | None:
-        entry = await self._bucket.get(f"{self._prefix}.manifest")
+        entry = await self._get("manifest")
         try:
             return None if entry is None else _decode_manifest(entry.value)
         except msgspec.DecodeError:
             return None
+
+    async def _get(self, part: str) -> Entry | None:
+        return await until_known(self._prefix, partial(self._bucket.get, f"{self._prefix}.{part}"))
 
 
 _encode = msgspec.json.Encoder().encode

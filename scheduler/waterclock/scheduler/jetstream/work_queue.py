@@ -1,7 +1,7 @@
 """The work queue: a message a work item, on the subject of its queue, tier and band."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Message, Publisher
@@ -9,6 +9,7 @@ from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.spec import Handler
 from waterclock.proto.work import WorkItem
+from waterclock.scheduler.jetstream.patience import until_known
 
 
 class WorkStream:
@@ -17,10 +18,14 @@ class WorkStream:
         self._publisher = publisher
 
     async def publish(self, items: Sequence[WorkItem]) -> None:
+        """Not repeated here: LogUnavailable says that they may or may not be in the queue."""
         await self._publisher.publish_work([work_message(item) for item in items])
 
     async def withdraw(self, run_id: str) -> None:
-        await self._connection.api(f"STREAM.PURGE.{names.WORK}", {"filter": f"wc.work.*.*.*.{run_id}.>"})
+        purge = partial(
+            self._connection.api, f"STREAM.PURGE.{names.WORK}", {"filter": f"wc.work.*.*.*.{run_id}.>"}
+        )
+        await until_known(f"work of {run_id}", purge)
 
 
 def work_message(item: WorkItem) -> Message:
