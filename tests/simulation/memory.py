@@ -1,6 +1,7 @@
 """The scheduler's ports in memory: lists and dicts of the world, and at every call a chance that the owner dies."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -103,7 +104,7 @@ class MemoryIndex:
         self._world.rng.shuffle(found)
         return found
 
-    async def write(self, changes: dict[str, bytes | None]) -> None:
+    async def write(self, changes: Mapping[str, bytes | None]) -> None:
         for key, value in changes.items():
             if value is None:
                 self._world.index.pop(key, None)
@@ -157,11 +158,14 @@ class MemoryDefinitions:
     def __init__(self, world: "World") -> None:
         self._world = world
 
-    async def spec_at(self, job_id: str, version: int) -> JobSpec | None:
-        self._world.maybe_crash(READ)
-        event = self._world.jobs[version - 1]
-        assert event.job_id == job_id
-        return event.spec
+    async def specs_at(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
+        found: dict[tuple[str, int], JobSpec | None] = {}
+        for job_id, version in wanted:
+            self._world.maybe_crash(READ)
+            event = self._world.jobs[version - 1]
+            assert event.job_id == job_id
+            found[job_id, version] = event.spec
+        return found
 
     async def pause(self, job_id: str, note: str) -> None:
         self._world.pause(job_id)
@@ -217,6 +221,21 @@ class MemoryExecutors:
         raise NotImplementedError("the world decides who claims what")
 
 
+class MemoryRoom:
+    """So many runs may be queued or running on a route; without a limit, any number."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self.used: Counter[str] = Counter()
+
+    def has(self, route: str) -> bool:
+        return self._limit is None or self.used[route] < self._limit
+
+    def changed(self, route: str, by: int) -> None:
+        self.used[route] += by
+        assert self.used[route] >= 0, f"more runs ended on {route} than had begun"
+
+
 class MemoryClock:
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -237,6 +256,7 @@ def memory_ports(world: "World", term: int) -> Ports:
         lines=MemoryLines(world),
         work=MemoryWorkQueue(world),
         executors=MemoryExecutors(world),
+        room=MemoryRoom(world.room_limit),
         clock=MemoryClock(world),
         metrics=SchedulerMetrics(),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
-from waterclock.core.domain.partition.evolve import evolve
+from waterclock.core.domain.partition.evolve import evolve, move_cursor
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.proto.events import Cursor, Frame, RunQueued
 
@@ -35,7 +35,7 @@ class Replayed:
             if run_ids:
                 self.queued.append((sequence, run_ids))
             if frame.cursor is not None:
-                self.state.cursor = frame.cursor
+                move_cursor(self.state, frame.cursor)
         self.through = through
         self.checks += 1
         return self.state
@@ -47,9 +47,10 @@ def check_live(replayed: Replayed, live: PartitionState, consumed: int) -> None:
     Only its cursor may be ahead: it moves with time, and is written with the next frame. What was unpublished when it
     took over it has published.
     """
-    state = replayed.fold(consumed)
+    state = replace(replayed.fold(consumed), unpublished=[])
     _check_not_behind(live.cursor, state.cursor)
-    _check_equal(live, replace(state, cursor=live.cursor, unpublished=[]), "the live state")
+    move_cursor(state, live.cursor)
+    _check_equal(live, state, "the live state")
 
 
 def check_rebuilt(
@@ -63,7 +64,9 @@ def check_rebuilt(
     _check_not_behind(rebuilt.cursor, state.cursor)
     published = max(known_through or 0, rebuilt.cursor.work)
     unpublished = [queued for queued in replayed.queued if queued[0] > published]
-    _check_equal(rebuilt, replace(state, cursor=rebuilt.cursor, unpublished=unpublished), "the rebuilt state")
+    expected = replace(state, unpublished=unpublished)
+    move_cursor(expected, rebuilt.cursor)
+    _check_equal(rebuilt, expected, "the rebuilt state")
 
 
 def _check_not_behind(found: Cursor, logged: Cursor) -> None:

@@ -28,6 +28,7 @@ def live(seed: int, steps: int = 100) -> tuple[World, AuditReport]:
         rng,
         crash_chance=rng.choice([0.0, 0.02, 0.1]),
         frame_size=rng.choice([500, 3]),
+        room_limit=rng.choice([None, None, 1, 3]),
         files={FILE: LINES},
     )
     user, executors = User(world), Executors(world)
@@ -64,6 +65,7 @@ def settle(world: World, executors: Executors) -> None:
             not busy
             and not owner.state.runs
             and not owner.state.backfills
+            and not owner.backlog
             and world.runs_arrived == len(world.runs)
         ):
             return

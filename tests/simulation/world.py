@@ -69,6 +69,8 @@ class World:
     """Calls until the next crash that is bound to happen."""
     frame_size: int = 500
     """Events in one frame."""
+    room_limit: int | None = None
+    """How many runs a route may have at once."""
     files: dict[str, list[str]] = field(default_factory=dict)
     """Artifacts, by line."""
     pause: Callable[[str], None] = lambda _: None
@@ -160,12 +162,12 @@ class World:
         self.term += 1
         self.inbox = Inbox()
         ports = memory_ports(self, self.term)
-        self._check_rebuilt(ports)
+        self._check_rebuilt(memory_ports(self, self.term))
         taken = drive(take_over(ports))
         owned = OwnedPartition(ports, taken, self.inbox)
         self.runs_arrived = taken.consumed
         self.jobs_arrived, self.jobs_arrived_at = taken.owner.state.cursor.jobs, self.now
-        drive(owned.begin())
+        owned.recover()
         self.owned = owned
 
     def _check_rebuilt(self, ports: Ports) -> None:

@@ -11,7 +11,7 @@ import socket
 
 import msgspec
 
-from waterclock.core.domain.partition.rendezvous import assigned
+from waterclock.core.domain.rendezvous import assigned
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us

@@ -525,6 +525,15 @@ class Cursor(Struct, frozen=True, kw_only=True):
     """The work of every run queued in frames up to this sequence of `RUNS` is published."""
     index: int = 0
     """The timing index holds nothing that a change in `JOBS` up to this sequence made void."""
+    settled: int = -1
+    """Of the definitions up to this sequence of `JOBS`, none has a fire that was due when it was read and is not
+    decided. -1: none up to `jobs`, as in frames of the first release, where nothing ever waited."""
+    alive: Instant = 0
+    """The owner lived at this instant. 0: a frame of the first release, which does not say."""
+
+    @property
+    def settled_jobs(self) -> int:
+        return self.jobs if self.settled < 0 else self.settled
 
 
 class Frame(Struct, frozen=True, kw_only=True):

@@ -4,17 +4,20 @@ The order is part of the protocol. Each step needs only those before it in the l
 log can finish what a crash cut off.
 """
 
+import asyncio
 import logging
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.decisions import LinesNeeded, Pass
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.store.store import StoreError
-from waterclock.scheduler.ports import Ports, UnreadableLines
+from waterclock.scheduler.ports import Ports, UnreadableLines, WorkInDoubt
 from waterclock.scheduler.work_items import work_item
 
 _STORE_PAUSE = 2 * SECOND
 """How long until a store that is away is asked again."""
+_TURN = 256
+"""Others get their turn after so many work items."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +28,7 @@ async def carry_out(ports: Ports, owner: Owner, decided: Pass) -> int:
     while decided:
         events += len(decided.events)
         await _record(ports, owner, decided)
+        await _publish(ports, owner, decided)
         await _stop_and_pause(ports, decided)
         await _supply(ports, owner, decided)
         if decided.notices:
@@ -34,20 +38,47 @@ async def carry_out(ports: Ports, owner: Owner, decided: Pass) -> int:
     return events
 
 
+async def checkpoint(ports: Ports, owner: Owner) -> None:
+    """A frame that says nothing but how far the owner has come, and that it still is the owner."""
+    await ports.decisions.append([], owner.state.cursor)
+    owner.appended(ports.decisions.last, [])
+
+
 async def _record(ports: Ports, owner: Owner, decided: Pass) -> None:
-    """Index, log, index, queue. What the log has not, nobody may know of yet; but an index entry may be there early:
-    it is of a version that the log's cursor has not reached, and is not read before."""
+    """Index, log, index. What the log has not, nobody may know of yet; but an index entry may be there early: it is of
+    a version that the log's cursor has not reached, and is not read before."""
     if decided.index:
-        await ports.index.write(decided.index_changes())
+        await ports.index.write(decided.index)
     if decided.events:
         await ports.decisions.append(decided.events, owner.state.cursor)
         owner.appended(ports.decisions.last, decided.events)
         ports.metrics.decided(decided.events)
+    if decided.obsolete_keys:
+        await ports.index.write(dict.fromkeys(decided.obsolete_keys))
     for job_id, version in decided.void_entries.items():
         await ports.index.remove(job_id, version)
     owner.cleaned(owner.state.cursor.jobs)
-    if decided.queued:
-        await ports.work.publish([work_item(event, spec) for event, spec in decided.queued])
+
+
+async def _publish(ports: Ports, owner: Owner, decided: Pass) -> None:
+    """Into the queue. If it is not known what got there, or whether somebody else has published it since the frame was
+    written, it is in doubt and goes there marked as such: an executor asks before it runs it."""
+    if not decided.queued:
+        return
+    if not ports.decisions.is_certain:
+        owner.doubt(event.run_id for event, _ in decided.queued)
+        return
+    items = []
+    for number, (event, spec) in enumerate(decided.queued, 1):
+        items.append(work_item(event, spec))
+        if number % _TURN == 0:
+            await asyncio.sleep(0)
+    try:
+        await ports.work.publish(items)
+    except WorkInDoubt as error:
+        _log.warning("work may not be in the queue: %s", error)
+        owner.doubt(item.run_id for item in items)
+    else:
         owner.published(ports.decisions.last)
 
 
@@ -62,8 +93,7 @@ async def _stop_and_pause(ports: Ports, decided: Pass) -> None:
 
 async def _supply(ports: Ports, owner: Owner, decided: Pass) -> None:
     """Read what some runs cannot go on without."""
-    for job_id, version in decided.definitions_needed:
-        spec = await ports.definitions.spec_at(job_id, version)
+    for (job_id, version), spec in (await ports.definitions.specs_at(decided.definitions_needed)).items():
         owner.provide_definition(job_id, version, spec, ports.clock.now_us())
     for run_id, needed in decided.lines_needed.items():
         await _supply_lines(ports, owner, run_id, needed)

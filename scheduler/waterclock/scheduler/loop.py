@@ -11,6 +11,7 @@ from waterclock.core.domain.partition.divergence import Diverged
 from waterclock.core.domain.partition.timing_index import HORIZON
 from waterclock.core.runtime.tasks import supervised
 from waterclock.proto.heartbeats import PartitionStatus
+from waterclock.scheduler.load import PartitionLoad
 from waterclock.scheduler.one_pass import Inbox, OwnedPartition, PassResult
 from waterclock.scheduler.ports import Entry, Feed, Ports
 from waterclock.scheduler.takeover import TakenOver, take_over
@@ -40,7 +41,7 @@ class PartitionLoop:
             return None
         owner = self._owned.owner
         cursor = owner.state.cursor
-        due = owner.next_due()
+        due = owner.oldest_due()
         return PartitionStatus(
             partition=self.partition,
             token=token or 0,
@@ -49,7 +50,13 @@ class PartitionLoop:
             active_runs=len(owner.state.runs),
             armed=len(owner.schedules.armed),
             lag_seconds=max(0.0, (self._ports.clock.now_us() - due) / 1e6) if due is not None else 0.0,
+            backlog=len(owner.backlog),
         )
+
+    @property
+    def load(self) -> PartitionLoad | None:
+        """None: it is not taken over yet."""
+        return None if self._owned is None else PartitionLoad(self._owned.owner.backlog, unread=0)
 
     def stop(self) -> None:
         """Finish the pass in hand, write a snapshot, and end."""
@@ -81,7 +88,7 @@ class PartitionLoop:
         ):
             tasks.keep(self._read(runs, inbox.runs), name=f"runs of partition {self.partition}")
             tasks.keep(self._read(jobs, inbox.jobs), name=f"definitions of partition {self.partition}")
-            await owned.begin()
+            owned.recover()
             self._loaded.set()
             while not self._stopping:
                 self._wake.clear()

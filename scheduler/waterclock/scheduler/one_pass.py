@@ -3,6 +3,7 @@
 A pass waits for its frame to be acknowledged before anything follows from it, and the next pass waits for that.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -14,13 +15,15 @@ from waterclock.core.domain.partition.timing_index import HORIZON
 from waterclock.proto.codec import decode_frame, decode_job_frame, encode
 from waterclock.proto.events import Instant
 from waterclock.proto.work import ClaimReply
-from waterclock.scheduler.carry_out import carry_out
+from waterclock.scheduler.carry_out import carry_out, checkpoint
 from waterclock.scheduler.ports import Claim, Entry, Ports, Snapshot
-from waterclock.scheduler.takeover import TakenOver
+from waterclock.scheduler.takeover import TakenOver, load
 from waterclock.scheduler.work_items import WorkRecovery
 
-_PASS_DEFINITIONS = 500
+_PASS_DEFINITIONS = 256
 """A pass reads about this many definitions, so that a flood of them does not hold up what is due."""
+_TURN = 256
+"""Others get their turn after so many definitions."""
 
 
 class Inbox:
@@ -54,7 +57,6 @@ class OwnedPartition:
         self.owner: Owner = taken.owner
         self.consumed = taken.consumed
         """All frames of others up to this sequence of `RUNS` are in the state."""
-        self._suspects = taken.suspects
         self._ports = ports
         self._inbox = inbox
         self._recovery = WorkRecovery(ports)
@@ -63,33 +65,33 @@ class OwnedPartition:
         self._changes = 1
         """Events decided and definitions read since the last snapshot; the takeover's own reading counts as one."""
 
-    async def begin(self) -> None:
-        """Before the first pass: publish what the last owner may not have come to."""
-        await self._recovery.publish_again(self.owner, self._suspects)
-        self.recover()
-
     def recover(self) -> None:
         """The server may have lost work messages: compare the queue with what should be in it."""
-        self._recovery.begin(self.owner)
+        self._recovery.add_all(self.owner)
 
     async def one_pass(self) -> PassResult:
         ports, owner = self._ports, self.owner
         await ports.decisions.keep_lease()
         began = time.monotonic()
         now = ports.clock.now_us()
+        owner.wake(now)
         await self._load_index(now)
         self.read_runs()
         if ports.snapshots.is_due(self._changes):
             await self.write_snapshot()
         owner.follow_up(now)
-        more = self._read_jobs(now)
+        more = await self._read_jobs(now)
         answers = await self._decide_claims(now)
-        owner.tick(now)
+        more = owner.tick(now) or more
         decided = owner.take_pass()
+        written = ports.decisions.last
         self._changes += await carry_out(ports, owner, decided)
+        if ports.decisions.last == written and (answers or owner.is_to_say_alive):
+            await checkpoint(ports, owner)
         for claim, reply in answers:
             await claim.answer(reply)
         ports.metrics.passed(time.monotonic() - began)
+        self._recovery.add(owner.take_doubts())
         if self._recovery:
             await self._recovery.publish_chunk(owner)
             more = True
@@ -125,25 +127,29 @@ class OwnedPartition:
         if owner.schedules.loaded_until - now > HORIZON:
             return
         first, last = owner.schedules.loaded_until // MINUTE, (now + HORIZON) // MINUTE
-        owner.load(await index.minutes(first, last), (last + 1) * MINUTE, now)
+        await load(owner, await index.minutes(first, last), now)
+        owner.loaded((last + 1) * MINUTE)
         await index.purge_before(owner.state.cursor.time - MINUTE)
 
-    def _read_jobs(self, now: Instant) -> bool:
+    async def _read_jobs(self, now: Instant) -> bool:
         """Whether some are left for the next pass."""
         jobs = self._inbox.jobs
         taken = events = 0
         while taken < len(jobs) and events < _PASS_DEFINITIONS:
             entry = jobs[taken]
             changes = decode_job_frame(entry.data).events
-            for event in changes:
+            for number, event in enumerate(changes, 1):
                 self.owner.observe_job(event, entry.sequence, now)
+                if number % _TURN == 0:
+                    await asyncio.sleep(0)
             taken, events = taken + 1, events + len(changes)
         self._changes += events
         del jobs[:taken]
         return bool(jobs)
 
     async def _decide_claims(self, now: Instant) -> list[tuple[Claim, ClaimReply]]:
-        """Answers that may leave once the pass they belong to is in the log."""
+        """Answers that may leave once the pass they belong to is in the log: an owner that was replaced unnoticed must
+        not let anything run."""
         claims, self._inbox.claims = self._inbox.claims, []
         answers = []
         for claim in claims:

@@ -5,7 +5,7 @@ import logging
 from contextlib import suppress
 
 from waterclock.core.domain.partition.divergence import Diverged
-from waterclock.core.domain.partition.rendezvous import assigned
+from waterclock.core.domain.rendezvous import assigned
 from waterclock.core.jetstream.connection import Broadcast
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.lease import Lease
@@ -14,6 +14,7 @@ from waterclock.proto import names
 from waterclock.proto.heartbeats import PartitionStatus
 from waterclock.scheduler.jetstream.adapters import Connections, open_ports
 from waterclock.scheduler.jetstream.patience import until_known
+from waterclock.scheduler.load import PartitionLoad
 from waterclock.scheduler.loop import PartitionLoop
 from waterclock.scheduler.membership import Membership
 from waterclock.scheduler.ports import LeaseLost, Ports
@@ -79,6 +80,12 @@ class Ownership:
         """Of the partitions that are taken over."""
         found = (partition.status for partition in list(self._partitions.values()))
         return [status for status in found if status is not None]
+
+    @property
+    def loads(self) -> list[PartitionLoad]:
+        """What waits in the partitions that are taken over."""
+        loops = [partition.loop for partition in list(self._partitions.values())]
+        return [load for loop in loops if loop is not None and (load := loop.load) is not None]
 
     async def first_round(self) -> None:
         """Take what is ours, and wait until it is loaded."""
@@ -157,12 +164,13 @@ class Ownership:
         That the log is away is no reason to give it up: whatever needs the log waits for it, and if somebody else has
         taken the partition meanwhile, the log will say so.
         """
-        number, lease = partition.number, partition.lease
+        number, lease, credit = partition.number, partition.lease, self._shared.credit
+        room = credit.open()
         try:
             async with self._takeovers:
                 if partition.stopping or not await self._acquire(lease):
                     return
-                loop = partition.own(await open_ports(self._shared, number, lease))
+                loop = partition.own(await open_ports(self._shared, number, lease, room))
                 await loop.take_over()
             await loop.run()
         except (LeaseLost, Conflict, Diverged) as error:
@@ -171,6 +179,8 @@ class Ownership:
         except Exception:
             self._shared.metrics.gave_up("Failed")
             _log.exception("partition %d failed; it is rebuilt from the log", number)
+        finally:
+            credit.close(room)
         await lease.release()
         Broadcast(self._shared.connection)(names.HANDOVER, b"")
 

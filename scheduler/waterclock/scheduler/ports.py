@@ -4,7 +4,7 @@
 takeover and the real pass, and dies at any of these calls. A call that is not here cannot be made by them.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from waterclock.core.domain.partition.decisions import LinesNeeded
 from waterclock.core.domain.partition.dependency_state import Notice
+from waterclock.core.domain.partition.room import Room
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.domain.partition.timing_index import IndexEntry
 from waterclock.core.runtime.clock import Clock
@@ -27,6 +28,10 @@ class LeaseLost(Exception):
 
 class UnreadableLines(Exception):
     """The file is not there, or is not one of lines of text."""
+
+
+class WorkInDoubt(Exception):
+    """It is not known which of some work items are in the queue."""
 
 
 # -- the log --------------------------------------------------------------------------------------------
@@ -99,7 +104,7 @@ class TimingIndex(Protocol):
     async def minutes(self, first: int, last: int) -> Sequence[IndexEntry]:
         """The entries of a stretch of minutes, both ends included."""
 
-    async def write(self, changes: dict[str, bytes | None]) -> None:
+    async def write(self, changes: Mapping[str, bytes | None]) -> None:
         """None deletes."""
 
     async def remove(self, job_id: str, version: int) -> None:
@@ -129,8 +134,9 @@ class Snapshots(Protocol):
 
 
 class Definitions(Protocol):
-    async def spec_at(self, job_id: str, version: int) -> JobSpec | None:
-        """A definition as it was at a version; None when the log no longer holds it."""
+    async def specs_at(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
+        """Definitions (job, version) as they were then; None when the log no longer holds one. Each message of the log
+        is read once, however many definitions are in it."""
 
     async def pause(self, job_id: str, note: str) -> None:
         """Pause a schedule after failures in a row, as a user would. Harmless when repeated."""
@@ -146,7 +152,7 @@ class ArtifactLines(Protocol):
 
 class WorkQueue(Protocol):
     async def publish(self, items: Sequence[WorkItem]) -> None:
-        """What the queue still holds it refuses. Not atomic: a part of them may get there."""
+        """What the queue still holds it refuses. Not atomic: a part of them may get there. Raises WorkInDoubt."""
 
     async def withdraw(self, run_id: str) -> None:
         """Remove the work of a run that nobody has taken yet."""
@@ -183,5 +189,6 @@ class Ports(Struct, frozen=True, kw_only=True):
     lines: ArtifactLines
     work: WorkQueue
     executors: Executors
+    room: Room
     clock: Clock
     metrics: SchedulerMetrics

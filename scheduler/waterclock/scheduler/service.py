@@ -20,10 +20,13 @@ from waterclock.core.runtime.settings import Settings
 from waterclock.core.runtime.tasks import supervised
 from waterclock.core.store.factory import open_store
 from waterclock.proto import names
-from waterclock.proto.heartbeats import SchedulerHeartbeat
+from waterclock.proto.heartbeats import SchedulerHeartbeat, SchedulerLoad
 from waterclock.proto.verdicts import InstanceState
+from waterclock.scheduler.credit import Credit
 from waterclock.scheduler.heartbeat import Heartbeat
 from waterclock.scheduler.jetstream.adapters import Connections
+from waterclock.scheduler.jetstream.executors import follow_slots
+from waterclock.scheduler.load import LoadMeter
 from waterclock.scheduler.ownership import Ownership
 
 _SAY_GOODBYE = 1.0
@@ -43,11 +46,12 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         ownership = Ownership(
             shared, await stack.enter_async_context(supervised()), dead_after=settings.lease_seconds
         )
-        shared.metrics.watch(lambda: ownership.statuses)
-        member = _Member(shared.instance, ownership)
+        member = _Member(shared, ownership)
+        shared.metrics.watch(lambda: ownership.statuses, lambda: member.load)
         around.keep(_ended(thread), name="thread of the heartbeat")
         around.keep(heartbeat.feed(member.describe), name="heartbeats of the scheduler")
         around.keep(ownership.membership.follow(), name="heartbeats of the other schedulers")
+        around.keep(follow_slots(shared.control, shared.credit), name="slots of the executors")
         try:
             await ownership.first_round()
             ready()
@@ -85,6 +89,7 @@ async def _connected(settings: Settings) -> AsyncIterator[Connections]:
             artifacts=await stack.enter_async_context(artifacts),
             instance=instance,
             partitions=settings.partitions,
+            credit=Credit(settings.partitions),
         )
         try:
             yield shared
@@ -103,13 +108,16 @@ async def _say_goodbye(shared: Connections) -> None:
 class _Member:
     """What this scheduler says of itself."""
 
-    def __init__(self, instance: str, ownership: Ownership) -> None:
+    def __init__(self, shared: Connections, ownership: Ownership) -> None:
         self.state: InstanceState = "running"
-        self._instance = instance
+        self.load = SchedulerLoad()
+        self._instance = shared.instance
         self._ownership = ownership
+        self._meter = LoadMeter(shared.credit, shared.clock)
         self._started_at = time.time_ns() // 1000
 
     def describe(self) -> SchedulerHeartbeat:
+        self.load = self._meter.measure(self._ownership.loads)
         return SchedulerHeartbeat(
             instance=self._instance,
             host=socket.gethostname(),
@@ -118,6 +126,7 @@ class _Member:
             at=time.time_ns() // 1000,
             state=self.state,
             partitions=self._ownership.statuses,
+            load=self.load,
         )
 
 

@@ -3,19 +3,26 @@ definitions that changed while nobody owned it.
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.owner import Owner
-from waterclock.core.domain.partition.state import PartitionState, Run
-from waterclock.core.domain.partition.timing_index import HORIZON
+from waterclock.core.domain.partition.state import PartitionState
+from waterclock.core.domain.partition.timing_index import HORIZON, IndexEntry
 from waterclock.proto.codec import decode_frame, decode_job_frame
-from waterclock.proto.events import JobCreated
+from waterclock.proto.events import Instant, JobCreated
+from waterclock.scheduler.carry_out import carry_out, checkpoint
 from waterclock.scheduler.ports import Ports
 
 _TURN = 256
-"""Others get their turn after so many definitions: leases must be renewed meanwhile."""
+"""Others get their turn after so many entries or definitions."""
+_STEP = 2_000
+"""After so many definitions what was read of them is in the index and the log: a takeover that is cut off goes on from
+there."""
+_MOST_AT_FIRST = 20_000
+"""So many definitions are read before the first decision. If there are more, time does not wait for them."""
 
 
 class Rebuilt(Struct, frozen=True, kw_only=True):
@@ -27,8 +34,6 @@ class Rebuilt(Struct, frozen=True, kw_only=True):
 class TakenOver(Struct, frozen=True, kw_only=True):
     owner: Owner
     consumed: int
-    suspects: list[Run]
-    """Queued runs whose work may never have been published."""
 
 
 async def take_over(ports: Ports) -> TakenOver:
@@ -38,18 +43,29 @@ async def take_over(ports: Ports) -> TakenOver:
     await ports.jobs.check_reaches(owner.state.cursor.jobs)
     await _remove_void_entries(ports, owner)
     now = ports.clock.now_us()
+    owner.wake(now)
     first, last = (owner.state.cursor.time or now) // MINUTE, (now + HORIZON) // MINUTE
-    entries = [*await ports.index.hot(), *await ports.index.minutes(first, last)]
-    owner.load(entries, (last + 1) * MINUTE, now)
+    await load(owner, await ports.index.hot(), now)
+    await load(owner, await ports.index.minutes(first, last), now)
+    owner.loaded((last + 1) * MINUTE)
+    await _read_unsettled(ports, owner)
     await _read_definitions(ports, owner)
-    return TakenOver(owner=owner, consumed=rebuilt.consumed, suspects=owner.resume(now))
+    owner.resume(ports.clock.now_us())
+    return TakenOver(owner=owner, consumed=rebuilt.consumed)
+
+
+async def load(owner: Owner, entries: Sequence[IndexEntry], now: Instant) -> None:
+    """Arm what was read from the index, with pauses for others."""
+    for start in range(0, len(entries), _TURN):
+        owner.load(entries[start : start + _TURN], now)
+        await asyncio.sleep(0)
 
 
 async def rebuild(ports: Ports) -> Rebuilt:
     """The state as the log has it: the last snapshot and the frames after it, or all frames. Decides nothing."""
     snapshot = await ports.snapshots.read()
     state = PartitionState() if snapshot is None else snapshot.state
-    owner = Owner(ports.partition, state, ports.clock.now_us())
+    owner = Owner(ports.partition, state, ports.clock.now_us(), ports.room)
     consumed = 0 if snapshot is None else snapshot.consumed
     await ports.runs.check_reaches(consumed)
     async for entries in ports.runs.read(consumed, await ports.runs.end()):
@@ -80,9 +96,22 @@ async def _remove_void_entries(ports: Ports, owner: Owner) -> None:
     owner.cleaned(cursor.jobs)
 
 
+async def _read_unsettled(ports: Ports, owner: Owner) -> None:
+    """What was due when its definition was read, and had not been decided when the last owner ended."""
+    cursor = owner.state.cursor
+    number = 0
+    async for entries in ports.jobs.read(cursor.settled_jobs, cursor.jobs):
+        for entry in entries:
+            for event in decode_job_frame(entry.data).events:
+                owner.observe_again(event, entry.sequence, ports.clock.now_us())
+                number += 1
+                if number % _TURN == 0:
+                    await asyncio.sleep(0)
+
+
 async def _read_definitions(ports: Ports, owner: Owner) -> None:
     """What was changed while nobody owned the partition holds from its own time: read it before deciding anything."""
-    number = 0
+    number = written = 0
     async for entries in ports.jobs.read(owner.state.cursor.jobs, await ports.jobs.end()):
         for entry in entries:
             for event in decode_job_frame(entry.data).events:
@@ -90,3 +119,9 @@ async def _read_definitions(ports: Ports, owner: Owner) -> None:
                 number += 1
                 if number % _TURN == 0:
                     await asyncio.sleep(0)
+            if number - written >= _STEP:
+                written = number
+                await carry_out(ports, owner, owner.take_pass())
+                await checkpoint(ports, owner)
+            if number >= _MOST_AT_FIRST:
+                return

@@ -4,7 +4,9 @@ A work item has no message id: its subject is its identity, and the queue holds 
 acked, what is published again is marked `recovered`, and an executor asks before it runs it.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from waterclock.core.domain import ids
 from waterclock.core.domain.partition.owner import Owner
@@ -13,9 +15,10 @@ from waterclock.core.domain.workflow.conditions import Unusable
 from waterclock.proto.events import RunQueued
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import WorkItem
-from waterclock.scheduler.ports import Ports
+from waterclock.scheduler.ports import Ports, WorkInDoubt
 
-_CHUNK = 500
+_CHUNK = 250
+_log = logging.getLogger(__name__)
 
 
 def work_item(event: RunQueued, spec: JobSpec) -> WorkItem:
@@ -64,37 +67,44 @@ class WorkRecovery:
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._left: list[str] = []
+        self._left: dict[str, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._left)
 
-    def begin(self, owner: Owner) -> None:
+    def add(self, run_ids: Iterable[str]) -> None:
+        """Their work may never have got to the queue."""
+        self._left.update(dict.fromkeys(run_ids))
+
+    def add_all(self, owner: Owner) -> None:
         """The server was away: compare the queue with all that should be in it."""
-        self._left = [run.run_id for run in owner.state.runs.values() if run.has_work]
+        self.add(run.run_id for run in owner.state.runs.values() if run.has_work)
 
     async def publish_chunk(self, owner: Owner) -> None:
-        chunk, self._left = self._left[:_CHUNK], self._left[_CHUNK:]
-        runs = owner.state.runs
-        await self.publish_again(owner, [runs[run_id] for run_id in chunk if run_id in runs])
+        """What is still in doubt after that comes again with the next pass."""
+        chunk = list(islice(self._left, _CHUNK))
+        runs = [run for run_id in chunk if (run := owner.state.runs.get(run_id)) is not None]
+        items = await self._items(owner, [run for run in runs if run.has_work])
+        try:
+            if items:
+                await self._ports.work.publish(items)
+        except WorkInDoubt as error:
+            _log.warning("work is still in doubt: %s", error)
+            return
+        for run_id in chunk:
+            del self._left[run_id]
 
-    async def publish_again(self, owner: Owner, runs: Sequence[Run]) -> None:
+    async def _items(self, owner: Owner, runs: Sequence[Run]) -> list[WorkItem]:
+        unknown = {(run.job_id, run.version) for run in runs if not owner.knows_definition(run)}
+        for (job_id, version), spec in (await self._ports.definitions.specs_at(unknown)).items():
+            if spec is not None:
+                owner.remember_definition(job_id, version, spec)
         items = []
         for run in runs:
-            spec = await self._spec_of(owner, run)
+            try:
+                spec = owner.spec_of(run)
+            except Unusable:
+                continue
             if spec is not None and run.has_work:
                 items.append(recovered_item(run, spec))
-        if items:
-            await self._ports.work.publish(items)
-
-    async def _spec_of(self, owner: Owner, run: Run) -> JobSpec | None:
-        try:
-            if (spec := owner.spec_of(run)) is not None:
-                return spec
-            spec = await self._ports.definitions.spec_at(run.job_id, run.version)
-            if spec is None:
-                return None
-            owner.remember_definition(run.job_id, run.version, spec)
-            return owner.spec_of(run)
-        except Unusable:
-            return None
+        return items

@@ -15,7 +15,7 @@ from projector_rig.service import AWAY, caught_up, running_projector, settings
 from projector_rig.tables import contents
 from servers.server import Server
 from support.waiting import eventually
-from waterclock.core.domain.partition.rendezvous import assigned
+from waterclock.core.domain.rendezvous import assigned
 from waterclock.projector.rebuild.rebuilder import rebuild
 
 

@@ -35,7 +35,7 @@ def test_what_is_forgotten_is_gone_from_both_generations() -> None:
 
 def owner_of(schedule: Schedule) -> tuple[Owner, RunQueued]:
     owner = Owner(0, PartitionState(cursor=Cursor(jobs=0, time=NOW)), NOW)
-    owner.load([], NOW + HOUR, NOW)
+    owner.loaded(NOW + HOUR)
     spec = JobSpec(name="x", task=Shell(command="true"), schedule=schedule, max_retries=1)
     owner.observe_job(JobCreated(job_id="x", spec=spec, at=NOW, created_at=NOW), 1, NOW)
     owner.tick(NOW + 1_000_000)

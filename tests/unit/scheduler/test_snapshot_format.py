@@ -8,13 +8,22 @@ from waterclock.core.domain.partition.state import PartitionState
 
 WRITTEN_BEFORE = Path(__file__).parent / "data" / "snapshot.json"
 
+SINCE = {"ahead"}
+"""Fields that came after the first release. They are empty in what it wrote."""
+SINCE_IN_CURSOR = {"settled", "alive"}
+
 
 def test_a_snapshot_of_an_earlier_version_is_read_whole_and_written_alike() -> None:
-    stored = WRITTEN_BEFORE.read_bytes()
-    state = msgspec.json.decode(stored, type=PartitionState)
+    stored = msgspec.json.decode(WRITTEN_BEFORE.read_bytes())
+    state = msgspec.convert(stored, PartitionState)
     for field in msgspec.structs.fields(PartitionState):
-        assert getattr(state, field.name), f"{field.name} was not read"
-    assert msgspec.json.decode(msgspec.json.encode(state)) == msgspec.json.decode(stored)
+        assert getattr(state, field.name) or field.name in SINCE, f"{field.name} was not read"
+    written = msgspec.json.decode(msgspec.json.encode(state))
+    for name in SINCE:
+        assert not written.pop(name)
+    for name in SINCE_IN_CURSOR:
+        del written["cursor"][name]
+    assert written == stored
 
 
 def test_what_a_snapshot_says_is_where_it_belongs() -> None:

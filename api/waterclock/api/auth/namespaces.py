@@ -9,21 +9,17 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
+from waterclock.core.domain.ids import DEFAULT_NAMESPACE
 from waterclock.proto.commands import JobPatch, WorkflowPatch
 from waterclock.proto.spec import JobRequest
 
-DEFAULT = "default"
+DEFAULT = DEFAULT_NAMESPACE
 
 S = TypeVar("S")
 
 _IDS = frozenset(("job_id", "run_id", "workflow_id", "workflow_run_id", "backfill_id", "job", "run", "id"))
 _LISTS = frozenset(("run_ids", "ids", "dependencies", "running"))
 _OPAQUE = frozenset(("payload", "metadata", "labels", "output", "task", "parameters", "spec", "jobs"))
-
-
-def namespace_of(job_or_run_id: str) -> str:
-    namespace, equals, _ = job_or_run_id.partition("@")[0].partition("=")
-    return namespace if equals else DEFAULT
 
 
 def scoped(namespace: str, id: str) -> str:

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
-from waterclock.api.auth.namespaces import namespace_of
 from waterclock.api.queries import fleet
 from waterclock.api.registry import streams
 from waterclock.core.domain.explain.audit import Auditor
 from waterclock.core.domain.explain.audit_report import AuditReport
+from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.instants import datetime_of, instant_of, rfc3339
 from waterclock.core.jetstream.messages import sequence_before
 from waterclock.core.jetstream.pull_loop import Pull

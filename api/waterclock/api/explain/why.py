@@ -7,7 +7,6 @@ import msgspec
 from waterclock.api.admission.system_load import system_load
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
-from waterclock.api.auth.namespaces import namespace_of
 from waterclock.api.errors import Invalid, NotFound
 from waterclock.api.queries import fleet, jobs, workflows
 from waterclock.api.queries.changes import change_of_run
@@ -18,6 +17,7 @@ from waterclock.core.domain.explain import explanation
 from waterclock.core.domain.explain.explanation import Explanation, Recorded
 from waterclock.core.domain.explain.why_moment import explain_moment, is_pending
 from waterclock.core.domain.explain.why_run import explain_run
+from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
 from waterclock.core.jetstream.job_definitions import Definition
 from waterclock.core.runtime.clock import now_us

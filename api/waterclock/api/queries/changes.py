@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from waterclock.api.auth.namespaces import namespace_of
 from waterclock.core.domain import ids
+from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.job.aggregate import evolve
 from waterclock.core.domain.run.states import transition

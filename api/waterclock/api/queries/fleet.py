@@ -10,8 +10,8 @@ from msgspec import structs
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
-from waterclock.api.auth.namespaces import namespace_of
 from waterclock.api.registry import handles
+from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection

@@ -4,13 +4,13 @@ import msgspec
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
-from waterclock.api.auth.namespaces import namespace_of
 from waterclock.api.errors import NotFound
 from waterclock.api.queries.history import run_events
 from waterclock.api.queries.jobs import no_such_job
 from waterclock.api.readmodels import jobs, runs
 from waterclock.api.readmodels.freshness import position
 from waterclock.api.registry import handles
+from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.readmodel.rows import RunRow
 from waterclock.core.domain.readmodel.run_fold import new_run_row, update_run_row

@@ -10,6 +10,7 @@ from hashlib import blake2b
 
 from waterclock.core.domain.instants import SECOND
 
+DEFAULT_NAMESPACE = "default"
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -38,6 +39,12 @@ def requested_run_id(job_id: str, command_id: str) -> str:
 
 def job_of(run_id: str) -> str:
     return run_id.partition("@")[0]
+
+
+def namespace_of(job_or_run_id: str) -> str:
+    """In the log an id carries its namespace: `acme=backup`, plain `backup` in the default one."""
+    namespace, equals, _ = job_or_run_id.partition("@")[0].partition("=")
+    return namespace if equals else DEFAULT_NAMESPACE
 
 
 def part_path(run_id: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Definitions as they stand in `JOBS`: read from the leader, changed by compare-and-set."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame, encode
 from waterclock.proto.events import Instant, JobEvent, JobFrame
+from waterclock.proto.spec import JobSpec
 
 _ATTEMPTS = 100
 """In each round somebody wins: so many changes of one job, meant for whatever there is, all get their turn."""
@@ -64,6 +65,19 @@ class Definitions:
         """The definition a job had at a version, if the log still has it."""
         stored = await message_at(self._connection, names.JOBS, version) if version else None
         return None if stored is None else _definition(stored, job_id, stored.sequence)
+
+    async def specs_at(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
+        """Many definitions (job, version) at once: a message that holds several of them is read once."""
+        by_version: dict[int, list[str]] = {}
+        for job_id, version in wanted:
+            by_version.setdefault(version, []).append(job_id)
+        found: dict[tuple[str, int], JobSpec | None] = {}
+        for version, job_ids in by_version.items():
+            stored = await message_at(self._connection, names.JOBS, version) if version else None
+            events = () if stored is None else decode_job_frame(stored.data).events
+            specs = {event.job_id: event.spec for event in events}
+            found |= {(job_id, version): specs.get(job_id) for job_id in job_ids}
+        return found
 
     async def change(
         self, definition: Definition, command: Callable[[Job], JobCommand], *, only_version: int | None = None

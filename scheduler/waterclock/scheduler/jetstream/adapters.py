@@ -1,11 +1,13 @@
 """The ports of a partition, against JetStream: what the service opens once, and what is made of it for each lease."""
 
 import logging
+from collections.abc import Iterable
 from functools import partial
 
 from msgspec import Struct, field
 
 from waterclock.core.domain.job.aggregate import CommandRefused, PauseJob
+from waterclock.core.domain.partition.room import Room
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
@@ -16,6 +18,7 @@ from waterclock.core.runtime.clock import Clock, SystemClock
 from waterclock.core.store.store import Store
 from waterclock.proto import names
 from waterclock.proto.spec import JobSpec
+from waterclock.scheduler.credit import Credit
 from waterclock.scheduler.fan_out_lines import StoredLines
 from waterclock.scheduler.heartbeat import Heartbeat
 from waterclock.scheduler.jetstream.executors import ExecutorLink
@@ -47,11 +50,12 @@ class Connections(Struct, frozen=True, kw_only=True):
     artifacts: Store
     instance: str
     partitions: int
+    credit: Credit
     clock: Clock = field(default_factory=SystemClock)
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
 
 
-async def open_ports(shared: Connections, partition: int, lease: Lease) -> Ports:
+async def open_ports(shared: Connections, partition: int, lease: Lease, room: Room) -> Ports:
     """The ports of a partition whose lease is held. From here on nobody else writes to its index. Raises LeaseLost."""
     connection, publisher, reading = shared.connection, shared.publisher, shared.reading
     decisions = LeasedLog(
@@ -75,6 +79,7 @@ async def open_ports(shared: Connections, partition: int, lease: Lease) -> Ports
         lines=StoredLines(shared.artifacts),
         work=WorkStream(connection, publisher),
         executors=ExecutorLink(connection, shared.control, partition),
+        room=room,
         clock=shared.clock,
         metrics=shared.metrics,
     )
@@ -84,9 +89,8 @@ class JobDefinitions:
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
 
-    async def spec_at(self, job_id: str, version: int) -> JobSpec | None:
-        found = await until_known(job_id, partial(self._definitions.at, job_id, version))
-        return None if found is None else found.job.spec
+    async def specs_at(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
+        return await until_known("definitions", partial(self._definitions.specs_at, list(wanted)))
 
     async def pause(self, job_id: str, note: str) -> None:
         """By compare-and-set. Somebody who edits at the same moment wins, and the next failure tries again."""

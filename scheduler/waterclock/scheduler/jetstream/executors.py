@@ -11,14 +11,18 @@ from nats.aio.msg import Msg
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Broadcast, Connection
+from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.nats_client import Disconnected
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.heartbeats import ExecutorHeartbeat
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest
+from waterclock.scheduler.credit import Credit
 from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.ports import Claim
+
+_SLOTS_EVERY = 5.0
 
 _log = logging.getLogger(__name__)
 _decode = msgspec.json.Decoder(ClaimRequest).decode
@@ -79,3 +83,22 @@ class ExecutorLink:
                 return self._connection.nc.send(command)
             except Disconnected:
                 await asyncio.sleep(0)
+
+
+async def follow_slots(control: Bucket, credit: Credit) -> None:
+    """Who serves what, until cancelled. A new executor counts after a few seconds: that is soon enough for a limit."""
+    while True:
+        try:
+            found = await control.scan(names.member_key("executor", "*"))
+        except LogError as error:
+            _log.info("the executors' heartbeats cannot be read: %s", error)
+        else:
+            credit.set_slots(beat for entry in found if (beat := _heartbeat(entry.value)) is not None)
+        await asyncio.sleep(_SLOTS_EVERY)
+
+
+def _heartbeat(value: bytes) -> ExecutorHeartbeat | None:
+    try:
+        return msgspec.json.decode(value, type=ExecutorHeartbeat)
+    except msgspec.DecodeError:
+        return None

@@ -5,6 +5,7 @@ owner writes before it reads the index. All that an owner writes expects that ke
 replaced cannot bring back what the new one has removed.
 """
 
+from collections.abc import Mapping
 from functools import partial
 
 from waterclock.core.domain.instants import MINUTE
@@ -72,7 +73,7 @@ class TimingBucket:
                 entries += await self._read(names.timing_minute(self._partition, minute))
         return entries
 
-    async def write(self, changes: dict[str, bytes | None]) -> None:
+    async def write(self, changes: Mapping[str, bytes | None]) -> None:
         """Raises LeaseLost."""
         for key in changes:
             self._note_minute(key)

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.spec import Handler
 from waterclock.proto.work import WorkItem
 from waterclock.scheduler.jetstream.patience import until_known
+from waterclock.scheduler.ports import WorkInDoubt
 
 
 class WorkStream:
@@ -18,8 +20,11 @@ class WorkStream:
         self._publisher = publisher
 
     async def publish(self, items: Sequence[WorkItem]) -> None:
-        """Not repeated here: LogUnavailable says that they may or may not be in the queue."""
-        await self._publisher.publish_work([work_message(item) for item in items])
+        """Not repeated here: what may be in the queue goes there again only marked as recovered."""
+        try:
+            await self._publisher.publish_work([work_message(item) for item in items])
+        except LogUnavailable as error:
+            raise WorkInDoubt(str(error)) from error
 
     async def withdraw(self, run_id: str) -> None:
         purge = partial(

@@ -9,6 +9,7 @@ from waterclock.core.domain.bounded_map import BoundedMap
 from waterclock.core.domain.ids import node_of
 from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.domain.partition.evolve import evolve
+from waterclock.core.domain.partition.room import Room
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.proto.events import (
     NodeMarked,
@@ -46,8 +47,10 @@ class Pass(Struct, kw_only=True):
     """Queued runs whose work message is to be removed."""
     pauses: list[tuple[str, str]] = field(default_factory=list)
     """(job, note): schedules to pause after failures in a row."""
-    index: dict[str, dict[str, bytes | None]] = field(default_factory=dict)
-    """Changes of the timing index, by job: key and value, None deletes."""
+    index: dict[str, bytes] = field(default_factory=dict)
+    """New entries of the timing index, by key."""
+    obsolete_keys: list[str] = field(default_factory=list)
+    """Keys of the index that a schedule has left for another one. Removed after the frame, too."""
     void_entries: dict[str, int] = field(default_factory=dict)
     """Jobs whose index entries of versions up to this one are void. Removed after the frame: until it is in the
     log, whoever comes next needs them to decide the same again."""
@@ -58,9 +61,6 @@ class Pass(Struct, kw_only=True):
     notices: list[Notice] = field(default_factory=list)
     """For other partitions. Sent after the frame, and again until they are known to have arrived."""
 
-    def index_changes(self) -> dict[str, bytes | None]:
-        return {key: value for changes in self.index.values() for key, value in changes.items()}
-
     def __bool__(self) -> bool:
         return bool(
             self.events
@@ -68,6 +68,7 @@ class Pass(Struct, kw_only=True):
             or self.withdrawn
             or self.pauses
             or self.index
+            or self.obsolete_keys
             or self.void_entries
             or self.definitions_needed
             or self.lines_needed
@@ -78,16 +79,21 @@ class Pass(Struct, kw_only=True):
 class Decisions:
     """The state, views of it that are cheaper than a search, and the pass that is being decided."""
 
-    def __init__(self, state: PartitionState) -> None:
+    def __init__(self, state: PartitionState, room: Room) -> None:
         self.state = state
+        self.room = room
         self.by_job: dict[str, dict[str, Run]] = {}
         for run in state.runs.values():
             self.by_job.setdefault(run.job_id, {})[run.run_id] = run
+            if run.route and run.has_work:
+                room.changed(run.route, 1)
         self.open = Pass()
         self.withdrawn = BoundedMap[str, str](_WITHDRAWN_KEPT)
         """Runs cancelled while queued, and why: an executor that starts one all the same is told to stop."""
         self.to_advance: dict[str, None] = dict.fromkeys((*state.workflow_runs, *state.fan_outs))
         """Runs with parts that something happened to: what follows has not been decided yet."""
+        self.without_room: dict[str, None] = {}
+        """Runs with parts that would begin more of them if there were room."""
         self.ended_nodes: dict[str, list[str]] = {}
         """By workflow run, the nodes that ended since it was last advanced."""
         self._unconfirmed: dict[str, set[str]] = {}
@@ -109,22 +115,27 @@ class Decisions:
     def apply(self, event: RunEvent) -> Ended | None:
         """Apply an event, decided here or read from the log."""
         runs = self.state.runs
-        known = event.run_id in runs
+        run = runs.get(event.run_id)
+        known = run is not None
+        before = run.route if run is not None and run.has_work else ""
         ends_node = (
             not known
             and isinstance(event, _ENDS_WITHOUT_RUN)
             and self._is_open_node(event.parent, event.run_id)
         )
         ended = evolve(self.state, event)
+        run = runs.get(event.run_id)
+        after = run.route if run is not None and run.has_work else ""
+        if before != after:
+            self._changed_room(before, after)
         if ended is not None:
             of_job = self.by_job[ended.run.job_id]
             del of_job[event.run_id]
             if not of_job:
                 del self.by_job[ended.run.job_id]
             self._part_ended(ended.run.parent, event.run_id)
-        elif event.run_id in runs:
+        elif run is not None:
             if not known:
-                run = runs[event.run_id]
                 self.by_job.setdefault(run.job_id, {})[run.run_id] = run
         elif ends_node:
             self._part_ended(getattr(event, "parent", None), event.run_id)
@@ -159,8 +170,8 @@ class Decisions:
         of_job = self.by_job.get(run.job_id, {})
         return [part for part in of_job.values() if part.parent == run.run_id]
 
-    def write_index(self, job_id: str, key: str, value: bytes | None) -> None:
-        self.open.index.setdefault(job_id, {})[key] = value
+    def write_index(self, key: str, entry: bytes) -> None:
+        self.open.index[key] = entry
 
     def void_index(self, job_id: str, version: int) -> None:
         """A job's index entries of versions up to this one are to be removed."""
@@ -169,6 +180,12 @@ class Decisions:
     def stop(self, executor_id: str | None, run_id: str, reason: str, *, now: bool = False) -> None:
         """`now`: without a grace. No executor: whoever has it or gets it."""
         self.open.stops.append((executor_id, StopRequest(run_id=run_id, reason=reason, now=now)))
+
+    def _changed_room(self, before: str, after: str) -> None:
+        if before:
+            self.room.changed(before, -1)
+        if after:
+            self.room.changed(after, 1)
 
     def _is_open_node(self, parent: str | None, run_id: str) -> bool:
         workflow_run = self.state.workflow_runs.get(parent or "")

@@ -9,7 +9,7 @@ from waterclock.core.domain.workflow.conditions import Unusable
 from waterclock.core.domain.workflow.shape import Shape, shape_of
 from waterclock.proto.spec import JobSpec, Node, Workflow
 
-SPECS_KEPT = 4_000
+SPECS_KEPT = 1_000
 """Of runs that have not ended; one that is not among them is read back from the log when it is retried."""
 
 

@@ -8,6 +8,7 @@ from typing import assert_never
 
 from waterclock.core.domain.ids import job_of, member_attempt, node_of
 from waterclock.core.domain.partition import dependency_state, run_parts
+from waterclock.core.domain.partition.room import route_of
 from waterclock.core.domain.partition.run_parts import FanOutState, WorkflowRunState
 from waterclock.core.domain.partition.state import Backfill, Ended, PartitionState, Run
 from waterclock.core.domain.run.states import is_stale, transition
@@ -15,6 +16,7 @@ from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
     BackfillSteered,
+    Cursor,
     DependenciesChanged,
     DependenciesUsed,
     DependencyCompleted,
@@ -50,6 +52,9 @@ from waterclock.proto.events import (
 )
 from waterclock.proto.verdicts import TERMINAL, RunStatus
 
+_OF_SCHEDULES = ("schedule", "catch_up")
+"""What triggered a fire of a schedule."""
+
 
 def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
     """Apply one event; says when it ended its run. An event the table has no step for changes nothing."""
@@ -70,6 +75,14 @@ def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
     run.status = status
     _advance(state, run, event)
     return None
+
+
+def move_cursor(state: PartitionState, cursor: Cursor) -> None:
+    """The owner has come further. What its cursor covers now need not be remembered as decided ahead of it."""
+    state.cursor = cursor
+    if state.ahead:
+        time, jobs = cursor.time, cursor.settled_jobs
+        state.ahead = {job: mark for job, mark in state.ahead.items() if mark[1] > time or mark[2] > jobs}
 
 
 def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) -> None:
@@ -111,9 +124,12 @@ def _without_run(state: PartitionState, event: RunEvent) -> None:
                 if event.trigger == "fan_out":
                     state.orphans[event.run_id] = None
                 return
+            job_id = job_of(event.run_id)
+            if event.trigger in _OF_SCHEDULES:
+                _mark_fire(state, job_id, event.scheduled, event.due, event.version)
             run = Run(
                 run_id=event.run_id,
-                job_id=job_of(event.run_id),
+                job_id=job_id,
                 version=event.version,
                 scheduled=event.scheduled,
                 due=event.due,
@@ -139,12 +155,18 @@ def _without_run(state: PartitionState, event: RunEvent) -> None:
             _begin(state, run, event)
         case RunSkipped():
             state.skips.pop(event.run_id, None)
+            if event.parent is None and event.trigger in _OF_SCHEDULES:
+                job_id = job_of(event.run_id)
+                _mark_fire(state, job_id, event.scheduled, event.due, event.version)
             if event.parent in state.workflow_runs:
                 run_parts.node_skipped(state.workflow_runs[event.parent], event.run_id, event.blocked)
         case NodeMarked():
             if event.parent in state.workflow_runs:
                 workflow_run = state.workflow_runs[event.parent]
                 run_parts.node_marked(workflow_run, event.run_id, event.succeeded, event.output)
+        case RunsMissed():
+            if event.trigger in _OF_SCHEDULES:
+                _mark_fire(state, job_of(event.run_id), event.until, event.at, event.version)
         case RunCancelled():
             state.orphans.pop(event.run_id, None)
             if event.parent in state.workflow_runs:
@@ -184,7 +206,6 @@ def _without_run(state: PartitionState, event: RunEvent) -> None:
             | RunSnoozed()
             | RunReturned()
             | RunLost()
-            | RunsMissed()
             | RunCancelRequested()
             | RunProgressed()
             | RunReported()
@@ -196,6 +217,15 @@ def _without_run(state: PartitionState, event: RunEvent) -> None:
             pass  # of a run that has ended, or that no partition state keeps
         case _:
             assert_never(event)
+
+
+def _mark_fire(state: PartitionState, job_id: str, scheduled: Instant, due: Instant, version: int) -> None:
+    """A fire is decided; the cursor may come to cover it later."""
+    known = state.ahead.get(job_id)
+    if known is None:
+        state.ahead[job_id] = (scheduled, due, version)
+    else:
+        state.ahead[job_id] = (max(known[0], scheduled), max(known[1], due), max(known[2], version))
 
 
 def _begin(state: PartitionState, run: Run, event: RunEvent) -> None:
@@ -244,6 +274,7 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             run.due = event.due
             run.pause_after = event.pause_after
             run.output_kept, run.item, run.once = event.output_kept, event.item, event.once
+            run.route, run.priority = route_of(event.queue, event.handler, event.tier), event.priority
             if event.fire is not None:
                 state.fires_taken[run.job_id] = event.fire
         case RunStarted():

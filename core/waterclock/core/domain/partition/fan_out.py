@@ -7,6 +7,7 @@ from waterclock.core.domain.ids import member_run
 from waterclock.core.domain.partition.decisions import Decisions, LinesNeeded
 from waterclock.core.domain.partition.definition_cache import Definition
 from waterclock.core.domain.partition.dispatch import Dispatch
+from waterclock.core.domain.partition.room import route_of_spec
 from waterclock.core.domain.partition.run_part_specs import policy_in, source_in, spec_of_member
 from waterclock.core.domain.partition.run_parts import OUTPUT_LIMIT, FanOutState
 from waterclock.core.domain.partition.state import Run
@@ -116,10 +117,14 @@ class FanOuts:
             if isinstance(source, Lines) and (item := self._line(run.run_id, index)) is None:
                 self._need_lines(run.run_id, source, fan_out)
                 return False
+            spec = spec_of_member(self._state, run, definition, index, item)
+            if not self._decisions.room.has(route_of_spec(spec)):
+                self._decisions.without_room[run.run_id] = None
+                return True
             self._dispatch.queue(
                 member_run(run.run_id, index, run.attempt),
                 run.version,
-                spec_of_member(self._state, run, definition, index, item),
+                spec,
                 scheduled=run.scheduled,
                 due=now,
                 now=now,

@@ -72,6 +72,8 @@ class FollowUps:
     def advance_parents(self, now: Instant) -> None:
         """Advance the workflow runs and fan-outs that something happened to."""
         decisions = self._decisions
+        waiting, decisions.without_room = decisions.without_room, {}
+        decisions.to_advance.update(waiting)
         while decisions.to_advance and len(decisions.open.events) < _PASS_EVENTS:
             run_id = next(iter(decisions.to_advance))
             del decisions.to_advance[run_id]
@@ -90,8 +92,6 @@ class FollowUps:
         elif run.waits == "decision":
             if self._may_begin(run, now):
                 self._dispatch.queue_again(run, now)
-        elif run.waits == "timer" and run.due <= now:
-            self._dispatch.queue_again(run, now)
         elif run.waits == "timer":
             self._wheel.add(run.due, run)
 

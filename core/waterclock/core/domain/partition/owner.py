@@ -10,7 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.partition.backfills import Backfills
+from waterclock.core.domain.partition.backlog import Backlog
+from waterclock.core.domain.partition.catch_up import GRACE
 from waterclock.core.domain.partition.decisions import Decisions, Pass
 from waterclock.core.domain.partition.definition_cache import Definitions
 from waterclock.core.domain.partition.dependencies import DependentJobs
@@ -18,8 +21,10 @@ from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.domain.partition.dispatch import Dispatch
 from waterclock.core.domain.partition.divergence import Diverged, UnreadDecisions
 from waterclock.core.domain.partition.due_fires import FireDecider
+from waterclock.core.domain.partition.evolve import move_cursor
 from waterclock.core.domain.partition.follow_ups import FollowUps
 from waterclock.core.domain.partition.redelivery import decide_claim
+from waterclock.core.domain.partition.room import Room, UnlimitedRoom, lane
 from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.core.domain.partition.timing_index import ArmedSchedule, IndexEntry
@@ -30,6 +35,7 @@ from waterclock.proto.events import (
     Instant,
     JobCancelled,
     JobEvent,
+    NodeMarked,
     NoticesDelivered,
     RunCancelled,
     RunEvent,
@@ -39,18 +45,30 @@ from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import ClaimReply, ClaimRequest
 
 _TICK = 1000
+_SLICE = 256
+"""How much one pass decides: then others have their turn."""
+_MOST_AHEAD = 5_000
+"""How many jobs may have been decided ahead of one that has waited longer. Then that one goes, room or not."""
+_ASK_AGAIN = 50_000
+"""When to look again for room that others may have left, in microseconds."""
+_CHECKPOINT = 5_000_000
+"""How often an owner with a backlog says that it lives, in microseconds."""
 
 
 class Owner:
-    def __init__(self, partition: int, state: PartitionState, now: Instant) -> None:
+    """`room`: how much may be queued and running at once."""
+
+    def __init__(self, partition: int, state: PartitionState, now: Instant, room: Room | None = None) -> None:
         self.partition = partition
         self.state = state
-        decisions = self._decisions = Decisions(state)
+        room = UnlimitedRoom() if room is None else room
+        decisions = self._decisions = Decisions(state, room)
         definitions = self._definitions = Definitions()
         dispatch = self._dispatch = Dispatch(decisions, definitions)
         self._wheel: Wheel[ArmedSchedule | Run] = Wheel(now)
         fires = FireDecider(decisions, dispatch)
-        self.schedules = Schedules(partition, decisions, definitions, self._wheel, fires)
+        self.backlog = Backlog()
+        self.schedules = Schedules(partition, decisions, definitions, self._wheel, self.backlog, fires)
         self._backfills = Backfills(decisions, definitions, dispatch)
         self._dependent_jobs = DependentJobs(decisions, definitions, dispatch, fires)
         self._follow_ups = FollowUps(
@@ -68,6 +86,9 @@ class Owner:
         self._unread = UnreadDecisions()
         self._applied: list[tuple[RunEvent, Ended | None]] = []
         """Events of others that were applied and not yet followed up."""
+        self._in_doubt: dict[str, None] = {}
+        self._looked_at: Instant = now
+        self._said_alive: Instant = 0
 
     # -- taking over ------------------------------------------------------------------------------------
 
@@ -82,12 +103,12 @@ class Owner:
         if run_ids:
             state.unpublished.append((sequence, tuple(run_ids)))
         if frame.cursor is not None:
-            state.cursor = frame.cursor
+            move_cursor(state, frame.cursor)
             published = frame.cursor.work
             state.unpublished = [queued for queued in state.unpublished if queued[0] > published]
 
-    def resume(self, now: Instant) -> list[Run]:
-        """Go on where the log ends. Answers the queued runs whose work may never have been published."""
+    def resume(self, now: Instant) -> None:
+        """Go on where the log ends."""
         self._decisions.ended_nodes.clear()
         for run in list(self.state.runs.values()):
             if run.trigger in ("workflow", "fan_out") and run.parent not in self.state.runs:
@@ -110,11 +131,33 @@ class Owner:
             )
         suspects = [run_id for _, run_ids in self.state.unpublished for run_id in run_ids]
         self.state.unpublished.clear()
-        runs = self.state.runs
-        return [runs[run_id] for run_id in suspects if run_id in runs and runs[run_id].status == "QUEUED"]
+        self.doubt(suspects)
 
-    def load(self, entries: Iterable[IndexEntry], until: Instant, now: Instant) -> None:
-        self.schedules.load(entries, until, now)
+    def load(self, entries: Iterable[IndexEntry], now: Instant) -> None:
+        """Entries read from the index; `loaded` says when they were all."""
+        self.schedules.load(entries, now)
+
+    def loaded(self, until: Instant) -> None:
+        """The index is in memory up to this instant."""
+        self.schedules.loaded(until)
+
+    def observe_again(self, event: JobEvent, version: int, now: Instant) -> None:
+        """A definition that the log says was read, but of which something due may not be decided."""
+        if version <= self.state.cursor.jobs:
+            self.schedules.observe_again(event, version, now)
+
+    def wake(self, now: Instant) -> None:
+        """The owner lives. If nobody did for a while, what came due meanwhile was not late but missed."""
+        cursor = self.state.cursor
+        since = cursor.alive or cursor.time or now
+        oldest = self.oldest_due()
+        known_until = (
+            self.schedules.loaded_until if oldest is None else min(oldest, self.schedules.loaded_until)
+        )
+        if now - since > GRACE and known_until < now - GRACE:
+            self.schedules.nobody_decided(since, now)
+        if now > cursor.alive:
+            self._move_cursor(alive=now)
 
     # -- reading ----------------------------------------------------------------------------------------
 
@@ -126,7 +169,7 @@ class Owner:
             for run in list(self._decisions.by_job.get(event.job_id, {}).values()):
                 self._follow_ups.cancel(run, f"job cancelled by {event.actor or 'somebody'}", now)
         if version != self.state.cursor.jobs:
-            self._move_cursor(jobs=version)
+            self._move_cursor(jobs=version, settled=self.state.cursor.settled_jobs)
 
     def observe_own_frame(self, sequence: int) -> None:
         """A frame of decisions has been read back: so has all that was in the log before it."""
@@ -149,8 +192,10 @@ class Owner:
     @property
     def is_caught_up(self) -> bool:
         """Whether all that is decided is in the log, and all that stands before it there has been read. Only then is
-        the state one that a replay would reach, and fit for a snapshot."""
-        return not self._unread and not self._decisions.open
+        the state one that a replay would reach, and fit for a snapshot. A replay that finds a node marked by hand never
+        begins its parts; here they are stopped when it is followed up."""
+        marked = any(type(event) is NodeMarked for event, _ in self._applied)
+        return not self._unread and not self._decisions.open and not marked
 
     def follow_up(self, now: Instant) -> None:
         """Decide what follows from the frames that were read. Only now: a decision must not fall between two frames
@@ -193,27 +238,78 @@ class Owner:
     def remember_definition(self, job_id: str, version: int, spec: JobSpec) -> None:
         self._definitions.remember(job_id, version, spec)
 
+    def knows_definition(self, run: Run) -> bool:
+        return self._definitions.get(run.job_id, run.version) is not None
+
     def spec_of(self, run: Run) -> JobSpec | None:
         """What a run's work is; None: its definition must be read first. Raises Unusable."""
         return self._dispatch.spec_of(run)
 
     # -- deciding ---------------------------------------------------------------------------------------
 
-    def tick(self, now: Instant) -> None:
-        """Decide everything that is due."""
-        for due, item in self._wheel.take(now):
+    def tick(self, now: Instant) -> bool:
+        """Decide what is due and has room, a slice of it. Whether more could be decided at once."""
+        has_room, backlog = self._decisions.room.has, self.backlog
+        self._looked_at = now
+        for timer, item in self._wheel.take(now, _SLICE):
             if isinstance(item, ArmedSchedule):
-                self.schedules.fire(item, now)
+                if not self.schedules.is_armed(item):
+                    continue
+                if not backlog and has_room(item.lane.route):
+                    self.schedules.fire(item, now)
+                else:
+                    backlog.add(item, item.lane)
             elif item.parts:
                 self._decisions.advance_later(item.run_id)
-            elif self.state.runs.get(item.run_id) is item and item.waits == "timer" and item.due == due:
-                self._dispatch.queue_again(item, now)
+            elif self._has_timer(item) and item.due == timer:
+                if not backlog and has_room(item.route):
+                    self._dispatch.queue_again(item, now)
+                else:
+                    backlog.add(item, lane(item.priority, True, namespace_of(item.job_id), item.route))
+        more = self._decide_waiting(now) if backlog else False
         self._follow_ups.advance_parents(now)
         decided = min(now // _TICK * _TICK, self.schedules.loaded_until - 1)
-        self._move_cursor(time=max(self.state.cursor.time, decided))
+        left = self._wheel.next_due()
+        for undecided in (backlog.oldest_due, left):
+            if undecided is not None and undecided <= decided:
+                decided = undecided - 1
+        self._cover(max(self.state.cursor.time, decided))
+        return more or (left is not None and left <= now)
+
+    def _decide_waiting(self, now: Instant) -> bool:
+        left = _SLICE
+        for item in self.backlog.take(_SLICE, self._decisions.room.has):
+            left -= 1
+            if isinstance(item, ArmedSchedule):
+                self.schedules.fire(item, now)
+            elif self._has_timer(item):
+                self._dispatch.queue_again(item, now)
+        for _ in range(_SLICE if len(self.state.ahead) > _MOST_AHEAD else 0):
+            oldest = self.backlog.take_oldest()
+            if oldest is None:
+                break
+            self.schedules.fire(oldest, now)
+        return left <= 0
+
+    def _has_timer(self, run: Run) -> bool:
+        return self.state.runs.get(run.run_id) is run and run.waits == "timer"
 
     def next_due(self) -> Instant | None:
-        return self.state.cursor.time if self._decisions.to_advance else self._wheel.next_due()
+        """When there may be something to decide."""
+        if self._decisions.to_advance:
+            return self.state.cursor.time
+        due = self._wheel.next_due()
+        if self.backlog or self._decisions.without_room:
+            again = self._looked_at + _ASK_AGAIN
+            return again if due is None else min(due, again)
+        return due
+
+    def oldest_due(self) -> Instant | None:
+        """When the first was due of what is not decided."""
+        waits, due = self.backlog.waits_since, self._wheel.next_due()
+        if waits is None or due is None:
+            return due if waits is None else waits
+        return min(waits, due)
 
     def claim(self, request: ClaimRequest, alive: bool, now: Instant) -> ClaimReply:
         """May a delivery that is not the first run? `alive`: whether the executor that had it still does.
@@ -230,14 +326,22 @@ class Owner:
 
     def take_pass(self) -> Pass:
         """What was decided since the last one. The cursor covers it: frame and position are one write."""
+        self._cover(self.state.cursor.time)
         taken = self._decisions.take_pass()
         outbox = self.state.notices.outbox
         taken.notices = [notice for notice in outbox.values() if notice.key not in self._notices_sent]
         self._notices_sent.update(notice.key for notice in taken.notices)
         return taken
 
+    @property
+    def is_to_say_alive(self) -> bool:
+        """Whether a frame is due even if there is nothing to say: with a backlog, whoever takes over must know that
+        what was due was late and not missed."""
+        return bool(self.backlog) and self.state.cursor.alive - self._said_alive > _CHECKPOINT
+
     def appended(self, sequence: int, events: Sequence[RunEvent]) -> None:
         """A frame of decisions is in the log."""
+        self._said_alive = self.state.cursor.alive
         self._unread.appended(sequence, events)
 
     def cleaned(self, jobs: int) -> None:
@@ -248,11 +352,28 @@ class Owner:
         """The work of every frame up to this sequence is in the queue."""
         self._move_cursor(work=sequence)
 
+    def doubt(self, run_ids: Iterable[str]) -> None:
+        """The work of these may not be in the queue."""
+        self._in_doubt.update(dict.fromkeys(run_ids))
+
+    def take_doubts(self) -> list[str]:
+        """Queued runs whose work may never have been published."""
+        doubts, self._in_doubt = self._in_doubt, {}
+        runs = self.state.runs
+        return [run_id for run_id in doubts if run_id in runs and runs[run_id].status == "QUEUED"]
+
     def delivered(self, notices: Sequence[Notice], now: Instant) -> None:
         """These are in the logs they were for."""
         keys = tuple(notice.key for notice in notices)
         self._notices_sent.difference_update(keys)
         self._decisions.emit(NoticesDelivered(run_id=f"{notices[0].sender}@post", at=now, notices=keys))
+
+    def _cover(self, time: Instant) -> None:
+        """All that was due up to this instant is decided, but for what its definition still speaks for."""
+        unsettled = self.backlog.oldest_unsettled
+        cursor = self.state.cursor
+        settled = cursor.jobs if unsettled is None else unsettled - 1
+        move_cursor(self.state, replace(cursor, time=time, settled=settled))
 
     def _move_cursor(self, **changes: int) -> None:
         self.state.cursor = replace(self.state.cursor, **changes)

@@ -49,6 +49,9 @@ class Run(Struct, kw_only=True, omit_defaults=True, gc=False):
     """It is to be stopped without a grace."""
     once: bool = False
     """Its job has no times of its own."""
+    route: str = ""
+    """Where its work is queued (see `room.py`); empty before its first attempt."""
+    priority: int = 0
 
     @property
     def has_work(self) -> bool:
@@ -96,6 +99,10 @@ class Backfill(Struct, kw_only=True, omit_defaults=True):
         return self.active == 0 and (self.cancelled or self.position == len(self.fires))
 
 
+FireMark = tuple[Instant, Instant, int]
+"""Of a job's last decided fire: its scheduled time, its due time, and the version of the definition."""
+
+
 class PartitionState(Struct, kw_only=True):
     cursor: Cursor = Cursor(jobs=0, time=0)
     runs: dict[str, Run] = field(default_factory=dict)
@@ -118,3 +125,5 @@ class PartitionState(Struct, kw_only=True):
     """Jobs that others wait for, and the notices that have not been delivered."""
     unpublished: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
     """Runs queued in frames whose work is not known to be published: (sequence, run ids)."""
+    ahead: dict[str, FireMark] = field(default_factory=dict)
+    """Jobs whose last decided fire the cursor does not cover: it was decided before others that had been due longer."""

@@ -5,6 +5,8 @@ level's map, so that finding the next one is arithmetic and not a walk. Items be
 and are placed again when it turns. There is no removal: the owner of an item checks on expiry whether it still holds.
 """
 
+from collections import deque
+from itertools import islice
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -23,7 +25,8 @@ class Wheel(Generic[T]):
         self._tick = now // _TICK
         self._occupied = [0] * _LEVELS
         self._slots: list[dict[int, list[tuple[int, T]]]] = [{} for _ in range(_LEVELS)]
-        self._overdue: list[tuple[int, T]] = []
+        self._overdue: deque[tuple[int, T]] = deque()
+        """Due, in the order of their times, but for what was added when it was due already."""
         self._size = 0
 
     def __len__(self) -> int:
@@ -35,32 +38,45 @@ class Wheel(Generic[T]):
         self._place(due, item)
 
     def next_due(self) -> int | None:
-        """An instant by which nothing is due yet, or None when the wheel is empty; exact within level 0."""
+        """An instant by which nothing is due yet, or None when the wheel is empty; exact within level 0. Of what was
+        added when it was due already, and is not the first of its kind, the due time may be earlier."""
         if self._overdue:
-            return min(due for due, _ in self._overdue)
+            return self._overdue[0][0]
         tick = self._next_occupied()
         return None if tick is None else tick[0] * _TICK
 
-    def take(self, now: int) -> list[tuple[int, T]]:
-        """Everything due at `now`, in order of due time."""
-        due, self._overdue = self._overdue, []
+    def take(self, now: int, most: int | None = None) -> list[tuple[int, T]]:
+        """What is due at `now`, in order of due time; at most so many, the rest stays due."""
+        overdue = self._overdue
         target = now // _TICK
-        while (found := self._next_occupied()) is not None and found[0] <= target:
-            start, level, slot = found
-            self._tick = max(self._tick, start)
-            items = self._slots[level].pop(slot)
-            self._occupied[level] &= ~(1 << slot)
-            if level == 0:
-                due.extend(items)
-            else:
-                for at, item in items:
-                    self._place(at, item)
-                due.extend(self._overdue)
-                self._overdue = []
+        found = self._next_occupied()
+        if found is not None and found[0] <= target:
+            due = list(overdue)
+            overdue.clear()
+            while found is not None and found[0] <= target:
+                start, level, slot = found
+                self._tick = max(self._tick, start)
+                items = self._slots[level].pop(slot)
+                self._occupied[level] &= ~(1 << slot)
+                if level == 0:
+                    due.extend(items)
+                else:
+                    for at, item in items:
+                        self._place(at, item)
+                    due.extend(overdue)
+                    overdue.clear()
+                found = self._next_occupied()
+            due.sort(key=_due)
+            overdue.extend(due)
+        elif len(overdue) > 1:
+            overdue = self._overdue = deque(sorted(overdue, key=_due))
         self._tick = max(self._tick, target)
-        self._size -= len(due)
-        due.sort(key=lambda pair: pair[0])
-        return due
+        count = len(overdue) if most is None else min(most, len(overdue))
+        taken = list(islice(overdue, count))
+        for _ in range(count):
+            overdue.popleft()
+        self._size -= count
+        return taken
 
     def _place(self, due: int, item: T) -> None:
         tick = -(-due // _TICK)
@@ -91,3 +107,7 @@ class Wheel(Generic[T]):
             if best is None or candidate[0] < best[0]:
                 best = candidate
         return best
+
+
+def _due(pair: tuple[int, object]) -> int:
+    return pair[0]

@@ -1,0 +1,170 @@
+"""What is due and waits for room: who goes next.
+
+A higher priority goes first; in the same priority what recurs goes before one-shots; there, namespaces take turns, and
+within a namespace its routes; in a route the one that has waited longest goes first. A job that has gone stands at the
+end of its line again, so its many fires do not hold up another's one. What has no room is passed over: work that nobody
+serves holds up only itself.
+"""
+
+from bisect import insort
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from itertools import count
+
+from msgspec import Struct
+
+from waterclock.core.domain.partition.room import Lane
+from waterclock.core.domain.partition.state import Run
+from waterclock.core.domain.partition.timing_index import ArmedSchedule
+from waterclock.proto.events import Instant
+
+Waiting = ArmedSchedule | Run
+
+_Rank = tuple[int, bool]
+"""Negative priority, and whether it is a one-shot: the smallest goes first."""
+_Line = deque[Waiting]
+
+
+class _Namespace(Struct):
+    lines: dict[str, _Line]
+    """By route, the one whose turn is next first."""
+
+
+class Backlog:
+    def __init__(self) -> None:
+        self._ranks: list[_Rank] = []
+        self._namespaces: dict[_Rank, dict[str, _Namespace]] = {}
+        """By rank and name, the one whose turn is next first."""
+        self.by_route: Counter[str] = Counter()
+        """How many wait on each."""
+        self._size = 0
+        self._numbers = count()
+        self._by_due: list[tuple[Instant, int, ArmedSchedule]] = []
+        self._by_version: list[tuple[int, int, ArmedSchedule]] = []
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, item: Waiting, lane: Lane) -> None:
+        """At the end of its line. A schedule that waits already stays where it is."""
+        if isinstance(item, ArmedSchedule):
+            if item.waiting:
+                return
+            item.waiting = True
+            if item.unsettled:
+                heappush(self._by_version, (item.version, next(self._numbers), item))
+            else:
+                heappush(self._by_due, (item.due, next(self._numbers), item))
+        rank = (-lane.priority, not lane.recurring)
+        namespaces = self._namespaces.get(rank)
+        if namespaces is None:
+            namespaces = self._namespaces[rank] = {}
+            insort(self._ranks, rank)
+        namespace = namespaces.get(lane.namespace)
+        if namespace is None:
+            namespace = namespaces[lane.namespace] = _Namespace({})
+        line = namespace.lines.get(lane.route)
+        if line is None:
+            line = namespace.lines[lane.route] = deque()
+        line.append(item)
+        self._size += 1
+        self.by_route[lane.route] += 1
+
+    def take(self, most: int, has_room: Callable[[str], bool]) -> Iterator[Waiting]:
+        """The next ones, one by one, while there is room: what the taker does with one may leave none for the next."""
+        for rank in list(self._ranks):
+            for item in self._take_of_rank(rank, has_room):
+                yield item
+                most -= 1
+                if most <= 0:
+                    return
+
+    def take_oldest(self) -> ArmedSchedule | None:
+        """The schedule that holds the cursor back the most, room or not. Where it stood in line it is passed over."""
+        _forget(self._by_due, _is_due)
+        _forget(self._by_version, _is_unsettled)
+        for heap in (self._by_due, self._by_version):
+            if heap:
+                item = heap[0][2]
+                item.waiting = False
+                return item
+        return None
+
+    @property
+    def oldest_due(self) -> Instant | None:
+        """Of what only the time cursor says that it is not decided: all that was due before this is."""
+        _forget(self._by_due, _is_due)
+        return self._by_due[0][0] if self._by_due else None
+
+    @property
+    def waits_since(self) -> Instant | None:
+        """When the first of those that wait was due, or one of the first."""
+        oldest = self.oldest_due
+        if self.oldest_unsettled is None:
+            return oldest
+        due = self._by_version[0][2].due
+        return due if oldest is None else min(due, oldest)
+
+    @property
+    def oldest_unsettled(self) -> int | None:
+        """The first definition with a fire that was due when it was read and is not decided."""
+        _forget(self._by_version, _is_unsettled)
+        return self._by_version[0][0] if self._by_version else None
+
+    def oldest_on(self, counts: Callable[[str], bool]) -> Instant | None:
+        """When the first was due of what waits on some routes, as far as the heads of the lines tell."""
+        heads = (
+            line[0].due
+            for namespaces in self._namespaces.values()
+            for namespace in namespaces.values()
+            for route, line in namespace.lines.items()
+            if counts(route)
+        )
+        return min(heads, default=None)
+
+    def _take_of_rank(self, rank: _Rank, has_room: Callable[[str], bool]) -> Iterator[Waiting]:
+        namespaces = self._namespaces[rank]
+        full: set[str] = set()
+        """Namespaces without any room: they are not asked again this time."""
+        while len(full) < len(namespaces):
+            name = next(name for name in namespaces if name not in full)
+            namespace = namespaces[name]
+            route = next((route for route in namespace.lines if has_room(route)), None)
+            if route is None:
+                full.add(name)
+                continue
+            namespaces[name] = namespaces.pop(name)
+            line = namespace.lines.pop(route)
+            item = line.popleft()
+            self._size -= 1
+            self.by_route[route] -= 1
+            if line:
+                namespace.lines[route] = line
+            elif not namespace.lines:
+                del namespaces[name]
+            if isinstance(item, Run):
+                yield item
+            elif item.waiting:
+                item.waiting = False
+                yield item
+        if not namespaces:
+            del self._namespaces[rank]
+            self._ranks.remove(rank)
+
+
+_Held = tuple[int, int, ArmedSchedule]
+
+
+def _is_due(held: _Held) -> bool:
+    return held[2].waiting and held[2].due == held[0]
+
+
+def _is_unsettled(held: _Held) -> bool:
+    return held[2].waiting and held[2].unsettled
+
+
+def _forget(heap: list[_Held], holds: Callable[[_Held], bool]) -> None:
+    """Drop from the top what does not wait any more, or waits for a later fire."""
+    while heap and not holds(heap[0]):
+        heappop(heap)

@@ -1,0 +1,63 @@
+"""Room among the executors: how much work a route may have that is queued or running.
+
+A route is where work goes: a queue, the handler if it has one, a tier. What is due and has no room waits undecided
+(backlog.py), so that the state of a partition is bounded by what can be done and not by what is wanted.
+"""
+
+from functools import lru_cache
+from typing import Protocol
+
+from msgspec import Struct
+
+from waterclock.proto import names
+from waterclock.proto.spec import Handler, JobSpec, Workflow
+
+PARTS = "~parts"
+"""The route of runs that are made of others: they have no work of their own, but begin what has."""
+
+
+class Room(Protocol):
+    def has(self, route: str) -> bool:
+        """Whether one more may be queued there."""
+
+    def changed(self, route: str, by: int) -> None:
+        """So many more runs, or fewer, are queued or running."""
+
+
+class UnlimitedRoom:
+    def has(self, route: str) -> bool:
+        return True
+
+    def changed(self, route: str, by: int) -> None:
+        pass
+
+
+class Lane(Struct, frozen=True):
+    """What decides who goes next among those that wait."""
+
+    priority: int
+    recurring: bool
+    namespace: str
+    route: str
+
+
+@lru_cache(maxsize=4096)
+def route_of(queue: str, handler: str | None, tier: str) -> str:
+    return f"{names.route_of(queue, handler)}/{tier}"
+
+
+@lru_cache(maxsize=4096)
+def lane(priority: int, recurring: bool, namespace: str, route: str) -> Lane:
+    """The same object for the same lane: there may be a million schedules in a few of them."""
+    return Lane(priority, recurring, namespace, route)
+
+
+def route_of_spec(spec: JobSpec) -> str:
+    if isinstance(spec.task, Workflow) or spec.fan_out is not None:
+        return PARTS
+    return route_of(spec.queue, spec.task.handler if isinstance(spec.task, Handler) else None, spec.tier)
+
+
+def lane_of(spec: JobSpec) -> Lane:
+    recurring = spec.schedule.schedule_type in ("CRON", "INTERVAL")
+    return lane(spec.priority, recurring, spec.namespace, route_of_spec(spec))

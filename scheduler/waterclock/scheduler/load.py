@@ -1,0 +1,74 @@
+"""How far behind a scheduler is: what is to drain, how fast it drains, since when that takes too long."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.partition.backlog import Backlog
+from waterclock.core.runtime.clock import Clock
+from waterclock.proto.events import Instant
+from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, SchedulerLoad
+from waterclock.scheduler.credit import Credit
+
+_UNTRIED = 1_000.0
+"""Runs a second that a scheduler is believed to manage before it has had a backlog to show it."""
+_RELIEVED = DRAIN_LIMIT_SECONDS / 2
+"""Below this it is no longer saturated."""
+_MOST_WAITING = 200_000
+"""So much may wait for the slots of slow work. What is more counts as backlog: memory is not without end."""
+
+
+class PartitionLoad(Struct, frozen=True):
+    backlog: Backlog
+    unread: int
+
+
+class LoadMeter:
+    def __init__(self, credit: Credit, clock: Clock) -> None:
+        self._credit = credit
+        self._clock = clock
+        self._saturated_since: Instant | None = None
+
+    def measure(self, partitions: Iterable[PartitionLoad]) -> SchedulerLoad:
+        """To be called a few times a second."""
+        self._credit.measure()
+        now = self._clock.now_us()
+        waiting = counted = unread = 0
+        oldest = now
+        for partition in partitions:
+            unread += partition.unread
+            waiting += len(partition.backlog)
+            counted += sum(
+                count for route, count in partition.backlog.by_route.items() if self._is_counted(route)
+            )
+            oldest = min(oldest, partition.backlog.oldest_on(self._is_counted) or now)
+        if waiting > _MOST_WAITING:
+            counted = waiting
+        rate = self._ended_per_second(behind=counted > 0)
+        load = SchedulerLoad(
+            to_drain=unread + counted,
+            ended_per_second=round(rate, 1),
+            behind_seconds=(now - oldest) / SECOND,
+        )
+        if load.drain_seconds > DRAIN_LIMIT_SECONDS:
+            self._saturated_since = self._saturated_since or now
+        elif load.drain_seconds < _RELIEVED:
+            self._saturated_since = None
+        return SchedulerLoad(
+            to_drain=load.to_drain,
+            ended_per_second=load.ended_per_second,
+            behind_seconds=round(load.behind_seconds, 3),
+            saturated_since=self._saturated_since,
+        )
+
+    def _is_counted(self, route: str) -> bool:
+        """Whether what waits on a route waits for the system, and not for the slots of slow work."""
+        known = self._credit.routes.get(route)
+        return known is None or known.is_throughput
+
+    def _ended_per_second(self, *, behind: bool) -> float:
+        routes = self._credit.routes.values()
+        if behind:
+            return max(sum(route.rate for route in routes), 1.0)
+        return max(sum(route.best for route in routes), _UNTRIED)
