@@ -57,6 +57,31 @@ def dashboard() -> dict[str, Any]:
                 8,
                 [
                     series(
+                        "How far behind",
+                        promql("waterclock_drain_seconds", "to drain"),
+                        promql("waterclock_behind_seconds", "behind"),
+                        unit="s",
+                    ),
+                    series(
+                        "Backlog and unread definitions",
+                        promql("sum(waterclock_scheduler_partition_backlog)", "backlog"),
+                        promql("sum(waterclock_scheduler_partition_unread)", "unread"),
+                    ),
+                    series(
+                        "Creations admitted and refused",
+                        promql(
+                            "sum by (result) (rate(waterclock_api_admissions_total[$__rate_interval]))",
+                            "{{result}}",
+                        ),
+                        unit="ops",
+                        stack=True,
+                    ),
+                ],
+            ),
+            (
+                8,
+                [
+                    series(
                         "Active runs and armed schedules",
                         promql("sum(waterclock_scheduler_partition_active_runs)", "active runs"),
                         promql("sum(waterclock_scheduler_partition_armed)", "armed"),

@@ -406,7 +406,7 @@ async def test_the_fleet_is_shown(shell: Shell) -> None:
     piped = await shell("top")
     assert (piped.code, "executors" in piped.out) == (0, True), piped.err
     status = await shell("status")
-    assert len(status.out.splitlines()) == 5
+    assert len(status.out.splitlines()) == 6
 
 
 async def test_jobs_are_found_by_name_time_and_text_and_sorted(shell: Shell) -> None:

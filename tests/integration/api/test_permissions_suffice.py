@@ -2,7 +2,10 @@
 
 import asyncio
 
+import msgspec
 import pytest
+
+from waterclock.proto import names
 
 from .conftest import Served
 from .test_runs import finished
@@ -56,3 +59,10 @@ async def test_a_dependent_job_runs_after_what_it_waits_for(house: Served) -> No
     async with asyncio.timeout(20):
         while not [run for run in (await house.http.get("/v1/jobs/after/runs")).json() if run["end_time"]]:
             await asyncio.sleep(0.05)
+
+
+async def test_an_api_may_say_that_it_slows_callers_down(house: Served) -> None:
+    beat = msgspec.json.encode(house.app.admission.heartbeat())
+    await house.app.control.put(names.member_key("api", "another"), beat, ttl=2)
+    assert [found.instance for found in await house.app.admission.others()] == []  # it is our own
+    assert [entry.value for entry in await house.app.control.scan(names.member_key("api", "*"))] == [beat]

@@ -276,6 +276,7 @@ async def test_who_is_there(house: Served) -> None:
     assert [check.name for check in status.checks] == [
         "log",
         "schedulers",
+        "load",
         "executors",
         "queues",
         "read models",

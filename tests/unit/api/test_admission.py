@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import Raw
 
@@ -11,6 +12,7 @@ from waterclock.api.admission.shares import Shares
 from waterclock.api.admission.system_load import SystemLoad, system_load
 from waterclock.api.admission.throttle import RecentRate, Refusal, Throttle
 from waterclock.api.errors import Saturated, Unavailable, refusal
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.job.parse import define_body
 from waterclock.proto.heartbeats import PartitionStatus, SchedulerHeartbeat, SchedulerLoad
 
@@ -81,6 +83,13 @@ def test_the_schedulers_are_summed_up_and_not_averaged() -> None:
     )
     assert load.drain_seconds() == 5.0
     assert not load.saturated
+
+
+def test_a_scheduler_that_died_does_not_count_with_what_it_said_last() -> None:
+    load = SchedulerLoad(to_drain=60_000, ended_per_second=1_000)
+    dead, alive = heartbeat(load), msgspec.structs.replace(heartbeat(None), at=6 * SECOND)
+    assert system_load([dead, alive]) == SystemLoad()
+    assert system_load([dead]).to_drain == 60_000
 
 
 def test_nobody_who_says_anything_means_on_time() -> None:

@@ -55,7 +55,7 @@ class Admission:
         self._tasks = tasks
         self._throttle = throttle or Throttle()
         self._clock = clock
-        self._read_at = -_FORGOTTEN_SECONDS
+        self._read_at = self._tried_at = clock() - 2 * _FORGOTTEN_SECONDS
         self._reading: asyncio.Task[None] | None = None
 
     @classmethod
@@ -124,14 +124,14 @@ class Admission:
     # -- reading ------------------------------------------------------------------------------------------
 
     async def _refresh(self, *, wait: bool = False) -> None:
-        age = self._clock() - self._read_at
-        if age <= _READ_EVERY:
-            return
+        now = self._clock()
+        age = now - self._read_at
         if age > _FORGOTTEN_SECONDS:
             self._throttle.heard(SystemLoad())
-        if self._reading is None or self._reading.done():
+        if now - self._tried_at > _READ_EVERY and (self._reading is None or self._reading.done()):
+            self._tried_at = now
             self._reading = self._tasks.spawn(self._read(), name="reader of heartbeats")
-        if wait and age > _STALE_SECONDS:
+        if wait and age > _STALE_SECONDS and self._reading is not None:
             await asyncio.wait((self._reading,), timeout=_PATIENCE)
 
     async def hear(self) -> None:

@@ -4,12 +4,15 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import Instant
 from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, SchedulerHeartbeat
 
 _SLOWEST = 500.0
 """Runs a second that any system is taken to do: a few thousand jobs that have just come in, or a rate measured while
 there was little to do, are no reason to refuse anybody."""
+_SILENT = 5 * SECOND
+"""Who has said nothing for so long while others did is not there any more, whatever it said."""
 _INTAKE = 5_000.0
 """Definitions a second that any scheduler is taken to read; also what it is taken to do as long as it has measured
 nothing."""
@@ -50,7 +53,7 @@ class SystemLoad(Struct, frozen=True, kw_only=True):
 
 def system_load(heartbeats: Iterable[SchedulerHeartbeat]) -> SystemLoad:
     """Schedulers that do not say how far behind they are count as being on time."""
-    beats = list(heartbeats)
+    beats = _living(list(heartbeats))
     loads = [beat.load for beat in beats if beat.load is not None]
     partitions = [partition for beat in beats for partition in beat.partitions]
     since = [load.saturated_since for load in loads if load.saturated_since is not None]
@@ -62,3 +65,8 @@ def system_load(heartbeats: Iterable[SchedulerHeartbeat]) -> SystemLoad:
         behind_seconds=max((load.behind_seconds for load in loads), default=0.0),
         saturated_since=min(since, default=None),
     )
+
+
+def _living(beats: list[SchedulerHeartbeat]) -> list[SchedulerHeartbeat]:
+    newest = max((beat.at for beat in beats), default=0)
+    return [beat for beat in beats if beat.at >= newest - _SILENT]
