@@ -5,6 +5,7 @@ it is bare HTTP, which sends a refused request again after `Retry-After`.
 """
 
 import asyncio
+import logging
 import secrets
 import sys
 import time
@@ -12,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,11 @@ from waterclock.api.errors import Refused, Unreachable
 
 _AGAIN = 1.0
 """Seconds until a line that was refused alone is sent again."""
-_TOO_LONG = 10.0
-_UNAVAILABLE = 503
+_TOO_LONG = 60.0
 _ERROR_CODE = "Nats-Service-Error-Code"
+_ACCEPTED, _REFUSED = "accepted", "503"
+
+_last_said: ContextVar[str] = ContextVar("what this caller was answered last", default="")
 
 Job = dict[str, Any]
 
@@ -39,19 +43,31 @@ class Tally:
     """What all callers were answered."""
 
     def __init__(self) -> None:
-        self.offered = self.accepted = self.unanswered = 0
+        self.offered = self.accepted = self.turned_away = self.unanswered = 0
         self.said: Counter[str] = Counter()
         self.taken: list[float] = []
 
+    def answered(self, said: str) -> None:
+        self.said[said] += 1
+        _last_said.set(said)
+
+    def ended(self, jobs: int) -> None:
+        """Nobody waits any longer for these."""
+        if _last_said.get() == _REFUSED:
+            self.turned_away += jobs
+        else:
+            self.unanswered += jobs
+
     def answers(self, seconds: float) -> Answers:
         ordered = sorted(self.taken)
-        others = {said: count for said, count in self.said.items() if said not in ("accepted", "503")}
+        others = {said: count for said, count in self.said.items() if said not in (_ACCEPTED, _REFUSED)}
         return Answers(
             offered=self.offered,
             accepted=self.accepted,
+            turned_away=self.turned_away,
             unanswered=self.unanswered,
-            answers_accepted=self.said["accepted"],
-            answers_503=self.said["503"],
+            answers_accepted=self.said[_ACCEPTED],
+            answers_503=self.said[_REFUSED],
             answers_other=sum(others.values()),
             others=others,
             accepted_p50_ms=round(quantile(ordered, 0.5) * 1000, 1) if ordered else None,
@@ -102,8 +118,7 @@ class Caller(ABC):
                     left = await self.send(left)
                     self.tally.accepted += before - len(left)
         except TimeoutError:
-            self.tally.unanswered += len(left)
-            self.tally.said["no answer"] += 1
+            self.tally.ended(len(left))
         else:
             self.tally.taken.append(time.perf_counter() - began)
 
@@ -125,15 +140,15 @@ class RestCaller(Caller):
         key = secrets.token_hex(10)
         while True:
             try:
-                answer = await self._rest.ask(path, body, key=key, kind=kind, within=_TOO_LONG * 6)
+                answer = await self._rest.ask(path, body, key=key, kind=kind, within=_TOO_LONG)
             except (OSError, EOFError, TimeoutError) as error:
-                self.tally.said[type(error).__name__] += 1
+                self.tally.answered(type(error).__name__)
                 await asyncio.sleep(0.2)
                 continue
             if answer.status in (200, 201):
-                self.tally.said["accepted"] += 1
+                self.tally.answered(_ACCEPTED)
                 return await self._refused(jobs, answer.body)
-            self.tally.said[str(answer.status)] += 1
+            self.tally.answered(str(answer.status))
             await asyncio.sleep(answer.retry_after if answer.retry_after is not None else _AGAIN)
 
     async def _refused(self, jobs: list[Job], body: bytes) -> list[Job]:
@@ -141,7 +156,7 @@ class RestCaller(Caller):
             return []
         lines = body.splitlines()
         left = [job for job, line in zip(jobs, lines, strict=True) if b'"job_id"' not in line]
-        self.tally.said["refused in part"] += 1
+        self.tally.answered("refused in part")
         await asyncio.sleep(_AGAIN)
         return left
 
@@ -155,9 +170,9 @@ class CountedWire(Wire):
         try:
             message = await super()._request(subject, data)
         except Unreachable:
-            self.tally.said["unreachable"] += 1
+            self.tally.answered("unreachable")
             raise
-        self.tally.said[(message.headers or {}).get(_ERROR_CODE, "accepted")] += 1
+        self.tally.answered((message.headers or {}).get(_ERROR_CODE, _ACCEPTED))
         return message
 
 
@@ -174,7 +189,7 @@ class NatsCaller(Caller):
             return jobs
         left = [job for job, result in zip(jobs, results, strict=True) if not result.job_id]
         if left:
-            self.tally.said["refused in part"] += 1
+            self.tally.answered("refused in part")
             await asyncio.sleep(_AGAIN)
         return left
 
@@ -210,6 +225,7 @@ async def offer_all(offer: Offer) -> Answers:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # the client says that it waits: so do our figures
     with suppress(BrokenPipeError):
         found = asyncio.run(offer_all(msgspec.json.decode(sys.argv[1].encode(), type=Offer)))
         print(msgspec.json.encode(found).decode(), flush=True)

@@ -145,6 +145,7 @@ def answer_figures(answers: Answers) -> dict[str, Figure]:
         "answers_503": answers.answers_503,
         "answers_other": answers.answers_other,
         "others": ", ".join(f"{said}: {count}" for said, count in answers.others.items()) or None,
+        "turned_away": answers.turned_away,
         "unanswered": answers.unanswered,
         "accepted_p50_ms": answers.accepted_p50_ms,
         "accepted_p99_ms": answers.accepted_p99_ms,

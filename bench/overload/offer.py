@@ -31,8 +31,8 @@ class Offer(Struct, frozen=True, kw_only=True):
     batch: int = 500
     token: str | None = None
     """Of a namespace; None: the administrator's."""
-    patience: float = 30.0
-    """So long after the end an answer is still waited for."""
+    patience: float = 5.0
+    """So long after the end an answer is still waited for: who is accepted only then is no part of the flood."""
     first_fire: float = 0.0
     last_fire: float = 0.0
     every: int = 0
@@ -71,6 +71,8 @@ class Answers(Struct, frozen=True, kw_only=True):
     """Jobs that were sent, each counted once however often it was sent again."""
     accepted: int
     """Jobs."""
+    turned_away: int
+    """Jobs that were refused until the end."""
     unanswered: int
     """Jobs whose last request had no answer: they may be there or not."""
     answers_accepted: int

@@ -130,7 +130,8 @@ async def test_who_is_never_accepted_gives_up_and_says_so() -> None:
     async with asyncio.timeout(5):
         await asking.call_all(Pace(offer(count=7)))
     found = asking.tally.answers(1.0)
-    assert (found.accepted, found.unanswered, found.accepted_p99_ms) == (0, 7, None)
+    assert (found.accepted, found.turned_away, found.unanswered) == (0, 7, 0)
+    assert found.accepted_p99_ms is None
 
 
 # -- what is watched ----------------------------------------------------------------------------------------
