@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from bench.overload.offer import Answers, Offer
-from bench.overload.outcomes import WINDOW, Account, Outcomes
+from bench.overload.outcomes import WINDOW, Account, Outcomes, Wait
 from bench.overload.watch import Watch, watched
 from bench.result import Figure, Result
 from bench.system import ROOT, System
@@ -33,6 +33,7 @@ class Flood(Struct, frozen=True, kw_only=True):
     peak: float
     answers: Answers
     account: Account
+    wait: Wait
     windows: list[float]
     watch: Watch
     others_percent: float
@@ -40,6 +41,12 @@ class Flood(Struct, frozen=True, kw_only=True):
     @property
     def ratios(self) -> list[float]:
         return [round(rate / self.peak, 3) for rate in self.windows]
+
+    def _postgres_behind(self) -> float | None:
+        """Seconds from the last end until Postgres had all; nothing if it never had."""
+        if self.wait.why != "all ended":
+            return None
+        return round(max(0.0, self.wait.at - self.account.last_end), 1)
 
     def figures(self) -> dict[str, Figure]:
         answers, account = self.answers, self.account
@@ -55,6 +62,8 @@ class Flood(Struct, frozen=True, kw_only=True):
             "accepted": answers.accepted,
             **answer_figures(answers),
             "drain_s": round(max(0.0, account.last_end - self.begin - self.seconds), 1),
+            "postgres_behind_s": self._postgres_behind(),
+            "waited_until": self.wait.why,
             "missing": account.missing,
             "twice": account.twice,
             "missed": account.missed,
@@ -85,7 +94,7 @@ async def flood(
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        await outcomes.until_ended(answers.accepted, within=drain_limit(offer.seconds))
+        wait = await outcomes.until_ended(answers.accepted, within=drain_limit(offer.seconds))
         account = await outcomes.of_one_shots(answers.accepted)
     begin = offer.begin if offer.kind == "immediate" else offer.first_fire
     windows = await Outcomes(system.history, since=begin, namespace=namespace).windows(offer.seconds)
@@ -95,6 +104,7 @@ async def flood(
         peak=peak,
         answers=answers,
         account=account,
+        wait=wait,
         windows=windows,
         watch=watch,
         others_percent=others,

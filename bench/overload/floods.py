@@ -76,7 +76,7 @@ async def _herd(system: System, offer: Offer, seconds: int, peak: float) -> Resu
         expected = sum(offer.fires(number) for number in range(answers.accepted))
         await asyncio.sleep(max(0.0, offer.last_fire - time.time()))
         others = watch.others_percent()
-        await outcomes.until_ended(expected, within=drain_limit(seconds))
+        wait = await outcomes.until_ended(expected, within=drain_limit(seconds))
         account = await outcomes.of_fires(expected)
     windows = await Outcomes(system.history, since=offer.first_fire).windows(seconds)
     found = Flood(
@@ -85,6 +85,7 @@ async def _herd(system: System, offer: Offer, seconds: int, peak: float) -> Resu
         peak=peak,
         answers=answers,
         account=account,
+        wait=wait,
         windows=windows,
         watch=watch,
         others_percent=others,

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from datetime import UTC, datetime
+from typing import Literal
 
 import asyncpg
 from msgspec import Struct
@@ -13,7 +14,9 @@ from bench.history import History
 WINDOW = 5
 """Seconds."""
 _STUCK = 60.0
-"""Nothing has ended for so long: nothing will."""
+"""Nothing at all has come into Postgres for so long: nothing will. Ends alone do not tell: while a million definitions
+are projected, no run is for more than a minute, though thousands a second end."""
+_POLL = 0.25
 _ENDED = "end_time IS NOT NULL AND status <> 'MISSED'"
 
 
@@ -27,6 +30,12 @@ class Account(Struct, frozen=True, kw_only=True):
     """Since the epoch; 0 if none ended."""
 
 
+class Wait(Struct, frozen=True, kw_only=True):
+    why: Literal["all ended", "nothing moved", "time over"]
+    """Why nobody waited any longer: only the second is a system that stands still."""
+    at: float
+
+
 class Outcomes:
     """Of one namespace since one moment: what was there before does not count."""
 
@@ -36,23 +45,24 @@ class Outcomes:
         self._begin = since
         self._namespace = namespace
 
-    async def ended(self) -> int:
-        return await self._number(f"SELECT count(*) FROM waterclock.job_runs WHERE {self._ours} AND {_ENDED}")
-
-    async def until_ended(self, runs: int, *, within: float) -> int:
-        """Wait for so many to end; returns how many have when the time is over, or when nothing moves any more."""
-        deadline = time.monotonic() + within
-        most, moved = -1, time.monotonic()
+    async def until_ended(self, runs: int, *, within: float) -> Wait:
+        """Wait for so many to be in Postgres as ended, until the time is over or nothing moves any more."""
+        began = time.monotonic()
+        before, moved = None, began
         while True:
             asked = time.monotonic()
-            found = await self.ended()
+            now_there = await self._there()
             now = time.monotonic()
-            if found > most:
-                most, moved = found, now
-            if found >= runs or now > deadline or now - moved > _STUCK:
-                return found
+            if now_there != before:
+                before, moved = now_there, now
+            if now_there[-1] >= runs:
+                return Wait(why="all ended", at=time.time())
+            if now - moved > _STUCK:
+                return Wait(why="nothing moved", at=time.time())
+            if now - began > within:
+                return Wait(why="time over", at=time.time())
             # Counting costs what it takes; it may not take much of what is measured.
-            await asyncio.sleep(max(0.25, 10 * (now - asked)))
+            await asyncio.sleep(max(_POLL, 10 * (now - asked)))
 
     async def windows(self, seconds: float) -> list[float]:
         """Runs ended a second in each whole window from the beginning, by their end times."""
@@ -68,15 +78,16 @@ class Outcomes:
 
     async def of_one_shots(self, accepted: int) -> Account:
         """Every definition must have one run that ended; one that was accepted must be there as a definition."""
-        defined = await self._number(
-            "SELECT count(*) FROM waterclock.job_definitions WHERE created_at >= $1 AND namespace = $2"
+        # One statement, since it goes on meanwhile: counts of two moments do not belong together.
+        row = await self._database.fetchrow(
+            "SELECT count(*) AS defined, count(*) FILTER (WHERE EXISTS (SELECT FROM waterclock.job_runs AS run"
+            f" WHERE run.job_id = job.job_id AND {_ENDED})) AS done"
+            " FROM waterclock.job_definitions AS job WHERE created_at >= $1 AND namespace = $2",
+            self._since,
+            self._namespace,
         )
-        open_jobs = await self._number(
-            "SELECT count(*) FROM waterclock.job_definitions AS job"
-            " WHERE created_at >= $1 AND namespace = $2 AND NOT EXISTS (SELECT FROM waterclock.job_runs AS run"
-            f" WHERE run.job_id = job.job_id AND {_ENDED})"
-        )
-        return await self._account(max(0, accepted - defined) + open_jobs, "job_id")
+        assert row is not None
+        return await self._account(max(accepted, row["defined"]) - row["done"], "job_id")
 
     async def of_fires(self, expected: int) -> Account:
         found = await self._number(
@@ -154,6 +165,17 @@ class Outcomes:
             unsuccessful=row["unsuccessful"],
             last_end=row["last_end"] or 0.0,
         )
+
+    async def _there(self) -> tuple[int, int, int]:
+        """Definitions, runs, and runs that have ended."""
+        row = await self._database.fetchrow(
+            "SELECT (SELECT count(*) FROM waterclock.job_definitions WHERE created_at >= $1 AND namespace = $2),"
+            f" count(*), count(*) FILTER (WHERE {_ENDED}) FROM waterclock.job_runs WHERE {self._ours}",
+            self._since,
+            self._namespace,
+        )
+        assert row is not None
+        return row[0], row[1], row[2]
 
     async def _number(self, query: str) -> int:
         found: int = await self._database.fetchval(query, self._since, self._namespace)

@@ -144,7 +144,8 @@ def _how(results: Results) -> str:
         "Callers are a process of their own that offers three times what the same machine did in the same run when "
         "left alone, and does as it is told: our client waits by itself, bare HTTP sends again after `Retry-After`. "
         "Goodput is runs ended in windows of 5 s by the end times in Postgres, divided by that peak. Afterwards every "
-        "accepted run is looked for; what has not ended in bounded time is missing."
+        "accepted run is looked for; what has not ended in bounded time is missing. Postgres may show a run long after "
+        "it ended: how long the last ones took is told beside it."
     )
     crowd = [share for result in results.of("overload") if (share := result.number("others_percent"))]
     if crowd and max(crowd) >= _CROWDED:
@@ -196,6 +197,7 @@ def _floods(results: Results) -> str:
         "given up",
         "scheduler",
         "drained in",
+        "in Postgres after",
         "missing",
         "answers",
         "accepted, p99",
@@ -245,6 +247,7 @@ def _faults(results: Results) -> str:
         "given up",
         "scheduler",
         "drained in",
+        "in Postgres after",
         "missing",
     )
     return table(heads, rows)
@@ -265,7 +268,6 @@ def _idle(results: Results) -> str:
 
 def _common(result: Result) -> tuple[str, ...]:
     of = result.number
-    lost = {name: value for name in ("missing", "twice", "missed") if (value := of(name))}
     return (
         number(of("offered_to_peak"), "×"),
         number(of("goodput_min"), "×"),
@@ -273,8 +275,20 @@ def _common(result: Result) -> tuple[str, ...]:
         number(of("given_up")),
         number(of("scheduler_mb"), " MB"),
         number(of("drain_s"), " s"),
-        ", ".join(f"{name} {number(value)}" for name, value in lost.items()) or "0",
+        number(of("postgres_behind_s"), " s"),
+        _lost_runs(result),
     )
+
+
+def _lost_runs(result: Result) -> str:
+    """With the reason why they were not waited for any longer, if some are missing."""
+    lost = [
+        f"{name} {number(value)}" for name in ("missing", "twice", "missed") if (value := result.number(name))
+    ]
+    why = result.figures.get("waited_until")
+    if result.number("missing") and why:
+        lost.append(str(why))
+    return ", ".join(lost) or "0"
 
 
 def _answers(result: Result) -> str:

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from bench.history import History
 from bench.overload.callers import Pace, RestCaller, Tally
 from bench.overload.flood import goodput, over_time
 from bench.overload.offer import Offer, recurring
+from bench.overload.outcomes import Outcomes
 from bench.overload.watch import GIVEN_UP, TAKEOVERS, Watch
 from bench.report import render
 from bench.report.overload import TARGETS
@@ -152,6 +154,62 @@ def test_a_scheduler_without_the_metric_gave_nothing_up() -> None:
     assert (watching.given_up, watching.takeovers) == (0, 0)
 
 
+# -- what became of the runs --------------------------------------------------------------------------------
+
+
+class Database:
+    """Has these rows at one moment after the other; the last one stays."""
+
+    def __init__(self, *rows: Any) -> None:
+        self._rows = list(rows)
+
+    async def fetchrow(self, *_: Any) -> Any:
+        return self._rows.pop(0) if len(self._rows) > 1 else self._rows[0]
+
+    async def fetchval(self, *_: Any) -> int:
+        return 0
+
+
+def outcomes(*rows: Any) -> Outcomes:
+    return Outcomes(History(cast(Any, Database(*rows))), since=_FIRST)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moment without any change is enough, and there is no pause between two looks."""
+    monkeypatch.setattr("bench.overload.outcomes._STUCK", 0.0)
+    monkeypatch.setattr("bench.overload.outcomes._POLL", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_definitions_that_still_come_in_are_worth_waiting_for_though_no_run_ends() -> None:
+    moments = [(definitions, 7, 7) for definitions in range(10, 30)]
+    assert (await outcomes(*moments, (30, 30, 30)).until_ended(30, within=60)).why == "all ended"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_system_that_stands_still_is_not_waited_for() -> None:
+    assert (await outcomes((30, 7, 7)).until_ended(30, within=60)).why == "nothing moved"
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_one_that_is_only_slow_is_told_from_one_that_stands_still() -> None:
+    moments = [(definitions, 7, 7) for definitions in range(100)]
+    assert (await outcomes(*moments).until_ended(30, within=0.0)).why == "time over"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "defined", "done", "missing"),
+    [(10, 10, 10, 0), (10, 10, 4, 6), (10, 7, 7, 3), (10, 12, 10, 2), (10, 0, 0, 10)],
+)
+async def test_missing_is_never_more_than_there_was(
+    accepted: int, defined: int, done: int, missing: int
+) -> None:
+    counts = {"defined": defined, "done": done}
+    ends = {"twice": 0, "unsuccessful": 0, "last_end": None}
+    assert (await outcomes(counts, ends).of_one_shots(accepted)).missing == missing
+
+
 # -- what is said -------------------------------------------------------------------------------------------
 
 
@@ -193,8 +251,8 @@ def test_what_was_not_measured_is_no_success() -> None:
 
 
 def test_the_section_shows_what_is_missing() -> None:
-    said = render(results(flooded("flood_nats", missing=165_000)))
-    assert "missing 165,000" in said
+    said = render(results(flooded("flood_nats", missing=165_000, waited_until="nothing moved")))
+    assert "missing 165,000, nothing moved" in said
     assert "## Three times too much" in said
     assert "## Three times too much" not in render(results())
 
