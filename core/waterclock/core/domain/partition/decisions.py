@@ -92,6 +92,8 @@ class Decisions:
         """Runs cancelled while queued, and why: an executor that starts one all the same is told to stop."""
         self.to_advance: dict[str, None] = dict.fromkeys((*state.workflow_runs, *state.fan_outs))
         """Runs with parts that something happened to: what follows has not been decided yet."""
+        self.behind: int = 0
+        """How long the first of those that wait for room has been due, in microseconds."""
         self.without_room: dict[str, None] = {}
         """Runs with parts that would begin more of them if there were room."""
         self.ended_nodes: dict[str, list[str]] = {}

@@ -3,6 +3,7 @@
 from typing import Any
 
 from waterclock.core.domain.ids import job_of, node_run
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.definition_cache import Definition, Definitions
 from waterclock.core.domain.partition.run_part_specs import member_count, spec_of_run
@@ -18,6 +19,9 @@ from waterclock.proto.events import (
     Trigger,
 )
 from waterclock.proto.spec import Handler, JobSpec, Workflow
+
+_LATE = SECOND
+"""A run that is queued so late, while others wait for room, says how far behind the system was."""
 
 
 class Dispatch:
@@ -91,6 +95,7 @@ class Dispatch:
                 )
             )
             return
+        behind = self._decisions.behind
         event = RunQueued(
             run_id=run_id,
             at=now if again is None else max(now, again.queued_at + 1),
@@ -113,6 +118,7 @@ class Dispatch:
             output_kept=output_kept if again is None else again.output_kept,
             item=item if again is None else again.item,
             once=_may_be_the_only_run(spec, parent if again is None else again.parent),
+            behind_ms=behind // 1000 if behind and now - due > _LATE else None,
         )
         self._decisions.emit(event)
         self._decisions.open.queued.append((event, spec))

@@ -266,6 +266,8 @@ class Owner:
                     self._dispatch.queue_again(item, now)
                 else:
                     backlog.add(item, lane(item.priority, True, namespace_of(item.job_id), item.route))
+        waits_since = backlog.waits_since
+        self._decisions.behind = 0 if waits_since is None else now - waits_since
         more = self._decide_waiting(now) if backlog else False
         self._follow_ups.advance_parents(now)
         decided = min(now // _TICK * _TICK, self.schedules.loaded_until - 1)
