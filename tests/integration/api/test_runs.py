@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.waiting import eventually
 from waterclock.api.errors import Conflict
 from waterclock.proto.answers import Run
 from waterclock.proto.verdicts import TERMINAL
@@ -266,6 +267,8 @@ async def test_watching_what_is_over_ends_at_once(house: Served) -> None:
 
 
 async def test_who_is_there(house: Served) -> None:
+    await eventually(house.client.fleet.status, "all to be well", wanted=lambda status: status.ok)
+    await finished(house, (await house.client.jobs.create(name="work", command="true")).job_id)
     (executor,) = await house.client.fleet.executors()
     assert executor.status == "ACTIVE"
     partitions = await house.client.fleet.partitions()

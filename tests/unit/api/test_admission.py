@@ -112,13 +112,18 @@ def test_on_time_everything_is_accepted() -> None:
 
 
 def test_what_was_accepted_here_counts_before_a_heartbeat_tells_of_it() -> None:
-    filling = throttle(SystemLoad(to_drain=0, ended_per_second=1_000))
-    assert accepted(filling, {"a": 100}, seconds=1, calls_per_second=1000)["a"] <= 10_100 + 2_000
+    filling = throttle(SystemLoad(to_drain=0, ended_per_second=6_000))
+    assert accepted(filling, {"a": 100}, seconds=1, calls_per_second=1000)["a"] <= 60_100 + 12_000
     assert filling.slows
-    filling.heard(SystemLoad(ended_per_second=1_000))
+    filling.heard(SystemLoad(ended_per_second=6_000))
     assert not filling.slows
-    filling.heard(SystemLoad(ended_per_second=1_000), since=10_001)
+    filling.heard(SystemLoad(ended_per_second=6_000), since=60_001)
     assert filling.slows
+
+
+def test_a_system_that_was_never_tried_is_not_taken_for_slow_before_anybody_has_measured() -> None:
+    untried = throttle(SystemLoad(ended_per_second=1_000))
+    assert accepted(untried, {"a": 100}, seconds=1, calls_per_second=200)["a"] == 20_000
 
 
 def test_above_the_limit_it_is_accepted_at_the_rate_of_what_is_done() -> None:

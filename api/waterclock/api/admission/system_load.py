@@ -39,8 +39,9 @@ class SystemLoad(Struct, frozen=True, kw_only=True):
         return max(self.ended_per_second, _INTAKE)
 
     def drain_seconds(self, accepted: int = 0) -> float:
-        """How long it takes to be on time again. `accepted`: jobs that no heartbeat has counted yet."""
-        return (self.to_drain + accepted) / max(self.rate, _SLOWEST)
+        """How long it takes to be on time again. `accepted`: jobs that no heartbeat has counted yet, so that nobody
+        knows yet how fast they will be done."""
+        return self.to_drain / max(self.rate, _SLOWEST) + accepted / self.intake_rate
 
     def read_seconds(self, accepted: int = 0) -> float:
         """How long it takes to read what is in the log."""
