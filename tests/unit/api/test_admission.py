@@ -290,7 +290,8 @@ def test_the_time_to_try_again_grows_with_how_far_behind_the_system_is_and_is_sp
     ]
     assert waits == sorted(waits)
     assert waits[0] >= 1
-    assert waits[-1] == 30
+    assert waits[1:3] == [3, 4]
+    assert waits[-1] == 10
     far = SystemLoad(to_drain=20 * 6_000, ended_per_second=6_000)
     assert refused_at(far, spread=1.5).retry_after > refused_at(far).retry_after
 

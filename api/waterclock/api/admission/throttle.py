@@ -16,7 +16,10 @@ from waterclock.api.admission.shares import Shares
 from waterclock.api.admission.system_load import SystemLoad
 from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS
 
-_LONGEST_WAIT = 30.0
+_PART_OF_DRAIN = 7.0
+_LONGEST_WAIT = 10.0
+"""Who waits for a part of the drain time comes back before there is nothing to do, and as seldom as is of use."""
+_LONGEST_DEBT = 30.0
 _SPREAD = 1.5
 """Callers that are refused at the same moment are told to come back at different ones."""
 
@@ -96,7 +99,7 @@ class Throttle:
         wait = shares.wait(namespace, rate / self.apis, now) if slows else 0.0
         if not wait:
             return None
-        wait = min(max(wait, 1.0, (seconds - DRAIN_LIMIT_SECONDS) / 2), _LONGEST_WAIT)
+        wait = max(1.0, min(wait, _LONGEST_DEBT), min(seconds / _PART_OF_DRAIN, _LONGEST_WAIT))
         return Refusal(
             reason=reason,
             behind_seconds=round(seconds, 1),
