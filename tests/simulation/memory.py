@@ -231,8 +231,11 @@ class MemoryRoom:
     def has(self, route: str) -> bool:
         return self._limit is None or self.used[route] < self._limit
 
-    def changed(self, route: str, by: int) -> None:
-        self.used[route] += by
+    def began(self, route: str) -> None:
+        self.used[route] += 1
+
+    def ended(self, route: str, ran: int | None) -> None:
+        self.used[route] -= 1
         assert self.used[route] >= 0, f"more runs ended on {route} than had begun"
 
 

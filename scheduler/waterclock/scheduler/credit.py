@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.room import PARTS, route_of
 from waterclock.proto import names
 from waterclock.proto.heartbeats import ExecutorHeartbeat
@@ -20,11 +21,12 @@ _SECONDS = 2.0
 _AT_FIRST = 256
 _SHORT = 4096
 """The least limit of a route whose runs are short: a crowd of them that is due at once need not wait for ends."""
-_SHORT_SECONDS = 0.5
-"""Runs that spend less than this queued and running are short."""
-_LONG_SECONDS = 4.0
+_SHORT_SECONDS = 0.25
+"""Runs that are executed in less than this are short."""
 _HALF_LIFE = 2.0
 """How fast a rate is forgotten that is no longer reached although there is a backlog."""
+_SLOTS_TO_SPARE = 2.0
+"""If the slots could execute so many times what ends, it is not for them that work waits."""
 _OVERCOMMITTED = 256
 """From so many runs beyond the limits on, no further workflow run or fan-out is opened."""
 
@@ -34,6 +36,9 @@ class Route(Struct):
     """Runs that are queued or running."""
     ended: int = 0
     """Since it was last measured."""
+    executed: int = 0
+    """Of those, how many were executed; and for how long all together, in microseconds."""
+    executed_for: int = 0
     refused: bool = False
     """Since it was last measured: something waits for room."""
     slots: int = 0
@@ -41,9 +46,8 @@ class Route(Struct):
     """Ended a second, by the last measurements."""
     best: float = 0.0
     """The same, as far as is known what it can be."""
-    seconds: float = 0.0
-    """How long a run is queued and running, about: how many are, divided by how many end a second."""
-    short: bool = False
+    seconds: float | None = None
+    """How long a run is executed, on average; None: that is not known yet."""
     limit: float = float(_AT_FIRST)
 
     def measure(self, elapsed: float, share: float) -> None:
@@ -53,21 +57,29 @@ class Route(Struct):
             self.best = rate
         elif self.refused:
             self.best = max(self.rate, self.best * 0.5 ** (elapsed / _HALF_LIFE))
-        if self.ended:
-            self.seconds = self.used / self.rate
-            self.short = self.seconds < (_LONG_SECONDS if self.short else _SHORT_SECONDS)
-        self.ended = 0
+        if self.executed:
+            seconds = self.executed_for / self.executed / SECOND
+            self.seconds = seconds if self.seconds is None else (self.seconds + seconds) / 2
+        self.ended = self.executed = self.executed_for = 0
         self.refused = False
         self.limit = self._limit(share)
 
     @property
-    def is_throughput(self) -> bool:
-        """Whether it is the system that limits it, and not the slots of slow work."""
-        return self.short and self.best > 0
+    def is_short(self) -> bool:
+        return self.seconds is not None and self.seconds < _SHORT_SECONDS
+
+    @property
+    def waits_for_slots(self) -> bool:
+        """Whether its work waits for the slots of slow work, and not for the system."""
+        if self.seconds is None:
+            return self.slots == 0
+        if not self.slots:
+            return not self.is_short
+        return self.slots < _SLOTS_TO_SPARE * self.best * self.seconds
 
     def _limit(self, share: float) -> float:
-        at_least = share * max(_PER_SLOT * self.slots, _SHORT if self.short else _AT_FIRST)
-        return max(at_least, _SECONDS * self.best if self.short else 0.0)
+        at_least = share * max(_PER_SLOT * self.slots, _SHORT if self.is_short else _AT_FIRST)
+        return at_least if self.waits_for_slots else max(at_least, _SECONDS * self.best)
 
 
 class Credit:
@@ -133,10 +145,8 @@ class Credit:
     @property
     def is_overcommitted(self) -> bool:
         """Whether parts of workflow runs and fan-outs have taken much more than there is."""
-        beyond = sum(
-            max(0.0, route.used - route.limit) for route in self.routes.values() if route.is_throughput
-        )
-        return beyond > _OVERCOMMITTED
+        beyond = (route.used - route.limit for route in self.routes.values() if not route.waits_for_slots)
+        return sum(max(0.0, more) for more in beyond) > _OVERCOMMITTED
 
     @property
     def _share(self) -> float:
@@ -159,11 +169,18 @@ class PartitionRoom:
         state.refused = True
         return False
 
-    def changed(self, route: str, by: int) -> None:
+    def began(self, route: str) -> None:
         state = self._credit.routes.get(route) or self._credit.route(route)
-        self.used[route] += by
-        state.used += by
-        if by < 0:
-            state.ended -= by
-            if state.refused:
-                state.limit += 1  # until it is measured again: something waits, and what was given has ended
+        self.used[route] += 1
+        state.used += 1
+
+    def ended(self, route: str, ran: int | None) -> None:
+        state = self._credit.routes.get(route) or self._credit.route(route)
+        self.used[route] -= 1
+        state.used -= 1
+        state.ended += 1
+        if ran is not None:
+            state.executed += 1
+            state.executed_for += ran
+        if state.refused:
+            state.limit += 1  # until it is measured again: something waits, and what was given has ended

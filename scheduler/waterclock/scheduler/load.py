@@ -65,7 +65,7 @@ class LoadMeter:
     def _is_counted(self, route: str) -> bool:
         """Whether what waits on a route waits for the system, and not for the slots of slow work."""
         known = self._credit.routes.get(route)
-        return known is None or known.is_throughput
+        return known is None or not known.waits_for_slots
 
     def _ended_per_second(self, *, behind: bool) -> float:
         routes = self._credit.routes.values()

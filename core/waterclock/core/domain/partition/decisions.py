@@ -12,6 +12,7 @@ from waterclock.core.domain.partition.evolve import evolve
 from waterclock.core.domain.partition.room import Room
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.proto.events import (
+    Instant,
     NodeMarked,
     RunCancelled,
     RunEvent,
@@ -86,7 +87,7 @@ class Decisions:
         for run in state.runs.values():
             self.by_job.setdefault(run.job_id, {})[run.run_id] = run
             if run.route and run.has_work:
-                room.changed(run.route, 1)
+                room.began(run.route)
         self.open = Pass()
         self.withdrawn = BoundedMap[str, str](_WITHDRAWN_KEPT)
         """Runs cancelled while queued, and why: an executor that starts one all the same is told to stop."""
@@ -129,7 +130,7 @@ class Decisions:
         run = runs.get(event.run_id)
         after = run.route if run is not None and run.has_work else ""
         if before != after:
-            self._changed_room(before, after)
+            self._changed_room(before, after, event)
         if ended is not None:
             of_job = self.by_job[ended.run.job_id]
             del of_job[event.run_id]
@@ -183,11 +184,12 @@ class Decisions:
         """`now`: without a grace. No executor: whoever has it or gets it."""
         self.open.stops.append((executor_id, StopRequest(run_id=run_id, reason=reason, now=now)))
 
-    def _changed_room(self, before: str, after: str) -> None:
+    def _changed_room(self, before: str, after: str, event: RunEvent) -> None:
         if before:
-            self.room.changed(before, -1)
+            started: Instant | None = getattr(event, "started", None)
+            self.room.ended(before, None if started is None else event.at - started)
         if after:
-            self.room.changed(after, 1)
+            self.room.began(after)
 
     def _is_open_node(self, parent: str | None, run_id: str) -> bool:
         workflow_run = self.state.workflow_runs.get(parent or "")

@@ -20,15 +20,21 @@ class Room(Protocol):
     def has(self, route: str) -> bool:
         """Whether one more may be queued there."""
 
-    def changed(self, route: str, by: int) -> None:
-        """So many more runs, or fewer, are queued or running."""
+    def began(self, route: str) -> None:
+        """One more run is queued there."""
+
+    def ended(self, route: str, ran: int | None) -> None:
+        """One that was queued or running is so no more. `ran`: how long it was executed, in microseconds, if it was."""
 
 
 class UnlimitedRoom:
     def has(self, route: str) -> bool:
         return True
 
-    def changed(self, route: str, by: int) -> None:
+    def began(self, route: str) -> None:
+        pass
+
+    def ended(self, route: str, ran: int | None) -> None:
         pass
 
 
