@@ -70,13 +70,18 @@ class Heartbeat:
         self.put(encode(heartbeat))
         self._hurry()
 
-    async def feed(self, describe: Callable[[], SchedulerHeartbeat]) -> None:
-        """The main loop's part, until cancelled: that it turns, and what to say."""
+    async def feed(self, describe: Callable[[], SchedulerHeartbeat], doubted: Callable[[], None]) -> None:
+        """The main loop's part, until cancelled: that it turns, and what to say. `doubted` is called when somebody may
+        have taken us for dead."""
+        doubts = self.doubts
         while True:
             self.put(encode(describe()))
             for _ in range(_TURNS):
                 await asyncio.sleep(BEAT / _TURNS)
                 self.turned()
+                if self.doubts != doubts:
+                    doubts = self.doubts
+                    doubted()
 
     @property
     def age(self) -> float:

@@ -13,7 +13,8 @@ from waterclock.core.runtime.tasks import supervised
 from waterclock.proto.heartbeats import PartitionStatus
 from waterclock.scheduler.load import PartitionLoad
 from waterclock.scheduler.one_pass import Inbox, OwnedPartition, PassResult
-from waterclock.scheduler.ports import Entry, Feed, Ports
+from waterclock.scheduler.ports import Ports
+from waterclock.scheduler.reader import Reader
 from waterclock.scheduler.takeover import TakenOver, take_over
 
 _PASS_INTERVALS = ((15, 0.04), (3, 0.02), (0, 0.004))
@@ -31,6 +32,8 @@ class PartitionLoop:
         self._ports = ports
         self._wake = asyncio.Event()
         self._inbox = Inbox(self._wake.set)
+        self._runs = Reader(self._inbox.runs, self._wake.set)
+        self._jobs = Reader(self._inbox.jobs, self._wake.set)
         self._stopping = False
         self._taken: TakenOver | None = None
         self._owned: OwnedPartition | None = None
@@ -51,12 +54,21 @@ class PartitionLoop:
             armed=len(owner.schedules.armed),
             lag_seconds=max(0.0, (self._ports.clock.now_us() - due) / 1e6) if due is not None else 0.0,
             backlog=len(owner.backlog),
+            unread=self._jobs.unread,
         )
 
     @property
     def load(self) -> PartitionLoad | None:
         """None: it is not taken over yet."""
-        return None if self._owned is None else PartitionLoad(self._owned.owner.backlog, unread=0)
+        return (
+            None
+            if self._owned is None
+            else PartitionLoad(self._owned.owner.backlog, unread=self._jobs.unread)
+        )
+
+    def wake(self) -> None:
+        """Do a pass, although nothing is due."""
+        self._wake.set()
 
     def stop(self) -> None:
         """Finish the pass in hand, write a snapshot, and end."""
@@ -86,20 +98,17 @@ class PartitionLoop:
             ports.executors.claims(inbox.receive_claim),
             supervised() as tasks,
         ):
-            tasks.keep(self._read(runs, inbox.runs), name=f"runs of partition {self.partition}")
-            tasks.keep(self._read(jobs, inbox.jobs), name=f"definitions of partition {self.partition}")
+            tasks.keep(self._runs.run(runs), name=f"runs of partition {self.partition}")
+            tasks.keep(self._jobs.run(jobs), name=f"definitions of partition {self.partition}")
             owned.recover()
             self._loaded.set()
             while not self._stopping:
                 self._wake.clear()
                 result = await owned.one_pass()
+                self._runs.taken()
+                self._jobs.taken()
                 await self._wait(owned, result)
             await self._last_snapshot(owned)
-
-    async def _read(self, feed: Feed, into: list[Entry]) -> None:
-        while True:
-            into.extend(await feed.next())
-            self._wake.set()
 
     async def _wait(self, owned: OwnedPartition, result: PassResult) -> None:
         """Until something arrived or is due, but not sooner than the pass interval allows."""
@@ -128,6 +137,7 @@ class PartitionLoop:
                 while not owned.owner.is_caught_up:
                     self._wake.clear()
                     owned.read_runs()
+                    self._runs.taken()
                     if not owned.owner.is_caught_up:
                         await self._wake.wait()
         except (TimeoutError, Diverged):

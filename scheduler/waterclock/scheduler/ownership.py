@@ -71,6 +71,7 @@ class Ownership:
         self._partitions: dict[int, _Partition] = {}
         self._takeovers = asyncio.Semaphore(_TAKEOVERS)
         self._hint = asyncio.Event()
+        self._begun = asyncio.Event()
         self.membership = Membership(
             shared.connection, shared.instance, dead_after=dead_after, changed=self._hint.set
         )
@@ -87,10 +88,9 @@ class Ownership:
         loops = [partition.loop for partition in list(self._partitions.values())]
         return [load for loop in loops if loop is not None and (load := loop.load) is not None]
 
-    async def first_round(self) -> None:
-        """Take what is ours, and wait until it is loaded."""
-        await self.membership.begun()
-        self._round()
+    async def settled(self) -> None:
+        """Wait until what is ours at first is loaded."""
+        await self._begun.wait()
         for partition in list(self._partitions.values()):
             await partition.settled.wait()
 
@@ -100,17 +100,26 @@ class Ownership:
         async def hinted(_: object) -> None:
             self._hint.set()
 
+        await self.membership.begun()
         await self._shared.connection.nc.subscribe(names.HANDOVER, cb=hinted)
         stop_watching = self._shared.connection.on_reconnect(self._reconnected)
         try:
             while True:
                 complete = self._round()
+                self._begun.set()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_QUIET if complete else _POLL):
                         await self._hint.wait()
                 self._hint.clear()
         finally:
             stop_watching()
+
+    def check(self) -> None:
+        """Somebody may have taken us for dead: let every partition ask whether it is still ours, also one that has
+        nothing to do."""
+        for partition in self._partitions.values():
+            if partition.loop is not None:
+                partition.loop.wake()
 
     async def leave(self) -> None:
         """Hand everything over: the others see the leases free at once."""

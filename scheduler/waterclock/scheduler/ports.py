@@ -48,6 +48,10 @@ class Entry(Protocol):
 
 
 class Feed(Protocol):
+    @property
+    def pending(self) -> int:
+        """How many messages there are to be taken."""
+
     async def next(self) -> Sequence[Entry]:
         """Whatever has arrived, at least one message."""
 

@@ -49,18 +49,14 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         member = _Member(shared, ownership)
         shared.metrics.watch(lambda: ownership.statuses, lambda: member.load)
         around.keep(_ended(thread), name="thread of the heartbeat")
-        around.keep(heartbeat.feed(member.describe), name="heartbeats of the scheduler")
+        around.keep(heartbeat.feed(member.describe, ownership.check), name="heartbeats of the scheduler")
         around.keep(ownership.membership.follow(), name="heartbeats of the other schedulers")
         around.keep(follow_slots(shared.control, shared.credit), name="slots of the executors")
         try:
-            await ownership.first_round()
-            ready()
-            _log.info(
-                "scheduling", extra={"instance": shared.instance, "partitions": len(ownership.statuses)}
-            )
             async with supervised() as tasks:
                 tasks.keep(ownership.keep(), name="ownership of partitions")
                 tasks.keep(log_watch.run(), name="log watch")
+                tasks.spawn(_report_ready(ownership, shared.instance), name="first partitions")
                 await stop.wait()
         finally:
             member.state = "leaving"
@@ -128,6 +124,12 @@ class _Member:
             partitions=self._ownership.statuses,
             load=self.load,
         )
+
+
+async def _report_ready(ownership: Ownership, instance: str) -> None:
+    await ownership.settled()
+    ready()
+    _log.info("scheduling", extra={"instance": instance, "partitions": len(ownership.statuses)})
 
 
 async def _ended(thread: "asyncio.Future[None]") -> None:

@@ -11,6 +11,7 @@ from servers.server import Server
 from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotFound
+from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull_loop import Pull
 
@@ -220,3 +221,28 @@ async def test_a_stream_that_is_not_there_is_said_at_once_or_later(connection: C
         await connection.api("STREAM.DELETE.JOBS")
         with pytest.raises(NotFound):
             await pull.next(timeout=10)
+
+
+async def test_a_reader_that_takes_nothing_gets_no_more_than_its_bytes(
+    connection: Connection, publisher: Publisher
+) -> None:
+    """The rest stays in the stream, and comes when it is taken."""
+    for number in range(200):
+        await publisher.publish("wc.jobs.1.x", str(number).encode() + b" " * 10_000)
+    async with Pull.ordered(connection, "JOBS", ["wc.jobs.1.>"], after_sequence=0, max_bytes=100_000) as pull:
+        await eventually(lambda: pull._arrived_bytes >= 100_000)
+        for _ in range(3):
+            await stream_state(connection, "JOBS")  # whatever else was asked for would be here by now
+        assert pull._arrived_bytes < 300_000
+        assert pull.pending == 200
+        assert await read(pull, 200) == list(range(200))
+
+
+async def test_a_message_bigger_than_the_limit_in_bytes_gets_through(
+    connection: Connection, publisher: Publisher
+) -> None:
+    sizes = [10, 400_000, 10, 10, 500_000, 600_000, 10]
+    for number, size in enumerate(sizes):
+        await publisher.publish("wc.jobs.1.x", str(number).encode() + b" " * size)
+    async with Pull.ordered(connection, "JOBS", ["wc.jobs.1.>"], after_sequence=0, max_bytes=1000) as pull:
+        assert await read(pull, len(sizes), within=1) == list(range(len(sizes)))

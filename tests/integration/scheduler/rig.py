@@ -21,7 +21,7 @@ from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import WorkItem
 from waterclock.scheduler import service
 
-PARTITIONS = 4
+PARTITIONS = 16
 
 
 class Rig:

@@ -23,11 +23,17 @@ class Pull:
     """Keeps requests open with the server and gathers what arrives. One task calls `next`.
 
     Without a demand there are at most `batch` messages requested or arrived and not yet taken. With one, those
-    taken and neither acked nor given back count as well.
+    taken and neither acked nor given back count as well. With `max_bytes` nothing is asked for while so many bytes have
+    arrived and are not taken: what a slow reader does not take stays in the stream.
     """
 
     def __init__(
-        self, connection: Connection, stream: str, source: OrderedConsumer | DurableConsumer, batch: int
+        self,
+        connection: Connection,
+        stream: str,
+        source: OrderedConsumer | DurableConsumer,
+        batch: int,
+        max_bytes: int | None = None,
     ) -> None:
         self.sequence = source.sequence
         """The last one taken."""
@@ -35,9 +41,11 @@ class Pull:
         self._stream = stream
         self._source = source
         self._batch = batch
+        self._max_bytes = max_bytes
         self._demand: int | None = None
         self._requests: PullRequests | None = None
         self._arrived: list[Delivery] = []
+        self._arrived_bytes = 0
         self._held: set[int] = set()
         self._some = asyncio.Event()
         self._asking = False
@@ -53,10 +61,12 @@ class Pull:
         *,
         after_sequence: int,
         batch: int = 2000,
+        max_bytes: int = 8 * 1024 * 1024,
     ) -> AsyncIterator["Pull"]:
-        """Every message on these subjects after a sequence, each once and in order."""
+        """Every message on these subjects after a sequence, each once and in order. A request asks for at most
+        `max_bytes`, or one message."""
         source = OrderedConsumer(connection, stream, filter_subjects, after_sequence=after_sequence)
-        async with cls(connection, stream, source, batch)._running() as pull:
+        async with cls(connection, stream, source, batch, max_bytes)._running() as pull:
             yield pull
 
     @classmethod
@@ -174,7 +184,13 @@ class Pull:
     async def _start(self) -> None:
         consumer = await self._source.consumer()
         requests = PullRequests(
-            self._connection, self._stream, consumer, deliver=self._receive, room=self._ask_soon
+            self._connection,
+            self._stream,
+            consumer,
+            expires=self._source.expires,
+            max_bytes=self._max_bytes,
+            deliver=self._receive,
+            room=self._ask_soon,
         )
         await requests.open()
         self._requests = requests
@@ -187,7 +203,7 @@ class Pull:
             self._some.set()
 
     def _take_all(self) -> list[Delivery]:
-        arrived, self._arrived = self._arrived, []
+        arrived, self._arrived, self._arrived_bytes = self._arrived, [], 0
         if arrived:
             self.sequence = arrived[-1].sequence
             TRAFFIC.pulled[self._stream] += len(arrived)
@@ -203,6 +219,7 @@ class Pull:
         if self._source.needs_ack:
             self._held.add(delivery.sequence)
         self._arrived.append(delivery)
+        self._arrived_bytes += len(delivery.data)
         self._some.set()
 
     def _ask_soon(self) -> None:
@@ -214,7 +231,7 @@ class Pull:
         """Ask for more when half of what may be outstanding is free: few requests, and the pipe never runs dry."""
         self._asking = False
         requests = self._requests
-        if requests is None:
+        if requests is None or (self._max_bytes is not None and self._arrived_bytes >= self._max_bytes):
             return
         limit = self._batch if self._demand is None else self._demand
         used = len(self._arrived) if self._demand is None else len(self._held)

@@ -22,6 +22,8 @@ class OrderedConsumer:
     """
 
     needs_ack = False
+    expires = 30.0
+    """How long a request waits, in seconds: where nothing happens, asking again is all the work there is."""
 
     def __init__(
         self, connection: Connection, stream: str, filter_subjects: Sequence[str], *, after_sequence: int
@@ -82,6 +84,8 @@ class DurableConsumer:
     """A named consumer that somebody else has made, and may make again."""
 
     needs_ack = True
+    expires = 2.0
+    """Not long, since a request cannot be taken back when less is wanted."""
 
     def __init__(
         self, connection: Connection, stream: str, name: str, restore: Callable[[], Awaitable[None]] | None
@@ -118,19 +122,22 @@ class DurableConsumer:
         """It is not ours to delete."""
 
 
-_EXPIRES = 2.0
-_HEARTBEAT = 0.5
-_SILENCE = 1.5
-_WATCH = 0.5
+_HEARTBEAT = 1.4
+_SILENCE = 2.2
+"""The watch believes it the second time: a consumer that is gone is noticed in about three seconds."""
+_WATCH = 0.7
 
 
 class PullRequests:
     """Requests to one consumer through one inbox, until something breaks.
 
-    A request asks for so many messages within two seconds. The server says with a status message how many of them it
-    did not deliver, so the number outstanding is always known. A break is a reconnect, a consumer that is gone, or
-    silence; the inbox goes with it, so that the server drops the requests it still knows. The server is also silent
-    when too many requests wait on the consumer already.
+    A request asks for so many messages within so many seconds, and for at most so many bytes. The server says with a
+    status message how many of them it did not deliver, so the number outstanding is always known. A break is a
+    reconnect, a consumer that is gone, or silence; the inbox goes with it, so that the server drops the requests it
+    still knows. The server is also silent when too many requests wait on the consumer already.
+
+    A message that is bigger than the limit in bytes ends a request that has delivered nothing. Then that one message is
+    asked for without a limit.
     """
 
     def __init__(
@@ -139,6 +146,8 @@ class PullRequests:
         stream: str,
         consumer: str,
         *,
+        expires: float,
+        max_bytes: int | None,
         deliver: Callable[[Delivery], None],
         room: Callable[[], None],
     ) -> None:
@@ -148,6 +157,12 @@ class PullRequests:
         self._client = connection.nc
         self._loop = asyncio.get_running_loop()
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}".encode()
+        self._expires = expires
+        self._max_bytes = max_bytes
+        self._too_big = False
+        """The next message is bigger than the limit."""
+        self._asked_for: dict[str, int] = {}
+        """How many messages each request asked for that may still be open."""
         self._inbox = ""
         self._deliver = deliver
         self._room = room
@@ -164,12 +179,23 @@ class PullRequests:
         self._timer = self._loop.call_later(_WATCH, self._watch)
 
     def request(self, messages: int) -> None:
-        body = b'{"batch":%d,"expires":%d,"idle_heartbeat":%d}' % (messages, _EXPIRES * 1e9, _HEARTBEAT * 1e9)
-        reply = f"{self._inbox}.{next(self._numbers)}".encode()
+        limit = b"" if self._max_bytes is None else b',"max_bytes":%d' % self._max_bytes
+        if self._too_big:
+            messages, limit = 1, b""
+        body = b'{"batch":%d,"expires":%d,"idle_heartbeat":%d%b}' % (
+            messages,
+            self._expires * 1e9,
+            min(_HEARTBEAT, self._expires / 2) * 1e9,
+            limit,
+        )
+        reply = f"{self._inbox}.{next(self._numbers)}"
         try:
-            self._client.send(b"PUB %b %b %d\r\n%b\r\n" % (self._subject, reply, len(body), body))
+            self._client.send(b"PUB %b %b %d\r\n%b\r\n" % (self._subject, reply.encode(), len(body), body))
         except Disconnected:
             return
+        if not self.outstanding:
+            self._asked_for.clear()
+        self._asked_for[reply] = messages
         self.outstanding += messages
         self._asked = self._loop.time()
 
@@ -188,17 +214,19 @@ class PullRequests:
         self._heard = self._loop.time()
         if reply:
             self.outstanding -= 1
+            self._too_big = False
             self._deliver(delivery_of(subject, reply, header, payload))
         elif not header.startswith(b"NATS/1.0 100"):
-            self._ended(parse_headers(header))
+            self._ended(self._asked_for.pop(subject.decode(), 0), parse_headers(header))
 
-    def _ended(self, status: dict[str, str]) -> None:
-        """A request is over before it got all it asked for: time is up, or the consumer is not there."""
+    def _ended(self, asked_for: int, status: dict[str, str]) -> None:
+        """A request is over before it got all it asked for: time or its bytes are up, or the consumer is not there."""
         left = status.get("Nats-Pending-Messages")
         if left is None:
             self.break_off(f"{status.get('Status')} {status.get('Description')}")
         else:
             self.outstanding -= int(left)
+            self._too_big = int(left) == asked_for and "MaxBytes" in status.get("Description", "")
             self._room()
 
     def _watch(self) -> None:
@@ -206,7 +234,7 @@ class PullRequests:
         now = self._loop.time()
         unanswered = now - self._asked
         silent = unanswered > _SILENCE and now - self._heard > _SILENCE
-        overdue = unanswered > _EXPIRES + _SILENCE
+        overdue = unanswered > self._expires + _SILENCE
         dead = self.outstanding > 0 and (silent or overdue)
         if dead and self._suspect:
             self.break_off("silence")

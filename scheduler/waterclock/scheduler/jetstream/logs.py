@@ -22,6 +22,8 @@ from waterclock.scheduler.ports import LeaseLost
 
 _FRAME_EVENTS = 500
 _PULL_TIMEOUT = 5.0
+_PULL_BYTES = 512 * 1024
+"""Of each reader. There are two for each partition."""
 
 
 class StreamLog:
@@ -54,7 +56,9 @@ class StreamLog:
     @asynccontextmanager
     async def follow(self, after: int) -> AsyncIterator[Pull]:
         async with AsyncExitStack() as stack:
-            source = partial(Pull.ordered, self._connection, self._stream, [self._subject])
+            source = partial(
+                Pull.ordered, self._connection, self._stream, [self._subject], max_bytes=_PULL_BYTES
+            )
             yield await until_known(
                 self._subject, lambda: stack.enter_async_context(source(after_sequence=after))
             )
