@@ -2,7 +2,7 @@
 
 The limit of a route is the largest of: four times the slots that serve it, two seconds of what ends on it, and a little
 to begin with. A scheduler has its share of the slots by the partitions it owns. Its partitions share the limit, but
-each may always have a small part of it: the flood in one does not stop the others.
+each may always have its equal part of it: the flood in one does not stop the others.
 """
 
 import time
@@ -27,6 +27,9 @@ _HALF_LIFE = 2.0
 """How fast a rate is forgotten that is no longer reached although there is a backlog."""
 _SLOTS_TO_SPARE = 2.0
 """If the slots could execute so many times what ends, it is not for them that work waits."""
+_FREE = 0.5
+"""The part of a limit that any partition may use up. Of the rest each has its share: else the one that is behind would
+stay behind, since whoever has much queued is the first to see that something ended."""
 _OVERCOMMITTED = 256
 """From so many runs beyond the limits on, no further workflow run or fan-out is opened."""
 
@@ -138,9 +141,9 @@ class Credit:
             route.measure(elapsed, self._share)
 
     @property
-    def reserve(self) -> float:
+    def each(self) -> float:
         """The part of a limit that each partition may have in any case."""
-        return 0.5 / max(1, len(self._rooms))
+        return 1.0 / max(1, len(self._rooms))
 
     @property
     def is_overcommitted(self) -> bool:
@@ -164,7 +167,7 @@ class PartitionRoom:
         if route == PARTS:
             return not self._credit.is_overcommitted
         state = self._credit.routes.get(route) or self._credit.route(route)
-        if state.used < state.limit or self.used[route] < state.limit * self._credit.reserve:
+        if state.used < state.limit * _FREE or self.used[route] < state.limit * self._credit.each:
             return True
         state.refused = True
         return False
