@@ -87,14 +87,15 @@ $(BIN)/python:
 	@echo "creating $(VENV) with $$($(PYTHON) --version)"
 	@$(CREATE)
 
-# What runs waterclock, and nothing else: `make run` should not wait for linters.
+# What runs waterclock, and nothing else: `make run` should not wait for linters. The locks name everything, so pip looks
+# for nothing itself: it would take a newer `coverage` for `coverage[toml]` than the one that is pinned, and refuse it.
 $(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
 	@echo "installing waterclock"
-	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --require-hashes -r requirements.lock
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	@echo "installing what the tests need"
-	@$(INSTALL) --require-hashes -r requirements-dev.lock
+	@$(INSTALL) --no-deps --require-hashes -r requirements-dev.lock
 	@touch $@
