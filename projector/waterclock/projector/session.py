@@ -20,7 +20,7 @@ from waterclock.projector.fold.projection import FoldedBatch, Projection, WriteP
 from waterclock.projector.metrics import METRICS
 from waterclock.projector.read.batch_reader import BatchReader
 from waterclock.projector.read.log_check import check_log, ends_if_caught_up
-from waterclock.projector.read.positions import STREAMS, Positions
+from waterclock.projector.read.positions import STREAMS, Positions, StreamEnd
 from waterclock.projector.write.database import connect, statement
 from waterclock.projector.write.transaction import Store
 from waterclock.projector.write.week_partitions import WeekPartitions
@@ -43,6 +43,7 @@ class Session:
         self._pipeline = pipeline
         self._last = 0.0
         self._gap = 0.0
+        self._ends: list[StreamEnd] = []
 
     @classmethod
     @asynccontextmanager
@@ -76,8 +77,10 @@ class Session:
                 await self._fold_once()
             else:
                 # Nothing came for a while: keep up with a log that goes on with other things than ours.
-                ends = await ends_if_caught_up(self._log, self._projection.positions)
-                await self._projection.follow(ends)
+                ends = await ends_if_caught_up(self._log, self._projection.positions, self._ends)
+                if ends != self._ends:
+                    await self._projection.follow(ends)
+                    self._ends = ends
 
     async def _fold_once(self) -> None:
         """A lone event is folded at once; in a stream of them, those of a moment together."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
-from waterclock.core.jetstream.messages import Stored, last_message
+from waterclock.core.jetstream.messages import Stored, last_message, next_message
 from waterclock.core.jetstream.publisher import MAX_BATCH, Expect, Message, Publisher
 from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.proto import names
@@ -23,6 +23,7 @@ has left nothing tells it that this was deleted.
 """
 
 _CREATE_TRIES = 5
+_FEW = 3
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -126,19 +127,33 @@ class Bucket:
         """The live entries under a pattern (`*` for a part of the key, `>` for the rest of it).
 
         The bucket keeps one message a key, so reading the stream once from its beginning shows each key as it is,
-        or as it became while we read.
+        or as it became while we read. The first few are asked for one by one: mostly that is all, and a consumer costs
+        the server more than all of them.
         """
         found: dict[str, Entry] = {}
-        source = Pull.ordered(self._connection, self.stream, [self._subject(pattern)], after_sequence=0)
+        after = 0
+        for _ in range(_FEW):
+            stored = await next_message(self._connection, self.stream, self._subject(pattern), after)
+            if stored is None:
+                return list(found.values())
+            self._note(found, stored.subject, stored.data, stored.sequence, is_absent=stored.is_absent)
+            after = stored.sequence
+        source = Pull.ordered(self._connection, self.stream, [self._subject(pattern)], after_sequence=after)
         async with source as pull:
             async for deliveries in pull.backlog():
                 for delivery in deliveries:
-                    key = delivery.subject[len(self._prefix) :]
-                    if delivery.is_absent:
-                        found.pop(key, None)
-                    else:
-                        found[key] = Entry(key=key, value=delivery.data, revision=delivery.sequence)
+                    absent = delivery.is_absent
+                    self._note(found, delivery.subject, delivery.data, delivery.sequence, is_absent=absent)
         return list(found.values())
+
+    def _note(
+        self, found: dict[str, Entry], subject: str, data: bytes, sequence: int, *, is_absent: bool
+    ) -> None:
+        key = subject[len(self._prefix) :]
+        if is_absent:
+            found.pop(key, None)
+        else:
+            found[key] = Entry(key=key, value=data, revision=sequence)
 
     async def _last(self, key: str) -> Stored | None:
         return await last_message(self._connection, self.stream, self._subject(key))

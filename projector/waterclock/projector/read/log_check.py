@@ -33,19 +33,21 @@ async def _check_trimmed(
             )
 
 
-async def ends_if_caught_up(connection: Connection, positions: Positions) -> list[StreamEnd]:
+async def ends_if_caught_up(
+    connection: Connection, positions: Positions, known: list[StreamEnd]
+) -> list[StreamEnd]:
     """Where the streams end, if everything of our partitions up to there is folded in; else nothing.
 
-    Other messages than ours make sequences go on (leases are renewed all the time). Without following them, a quiet
-    partition would look as if the log had been trimmed behind its back.
+    Other messages than ours make sequences go on (leases are taken, other partitions write). Without following them, a
+    quiet partition would look as if the log had been trimmed behind its back. `known`: the ends that were found last.
     """
-    ends = []
+    ends = [StreamEnd(stream, (await stream_state(connection, stream)).last_seq) for stream in STREAMS]
+    if ends == known:
+        return ends
     for stream in STREAMS:
-        state = await stream_state(connection, stream)
         for partition in positions.partitions:
             if await last_sequence(connection, stream, partition) > positions.of(stream, partition):
                 return []
-        ends.append(StreamEnd(stream, state.last_seq))
     return ends
 
 

@@ -204,7 +204,7 @@ class _Rebuilder:
                 await self._fold_once(reader)
             else:
                 await self._pipeline.finished()
-                await self._projection.follow(await ends_if_caught_up(self._log, self._positions))
+                await self._projection.follow(await ends_if_caught_up(self._log, self._positions, []))
         await self._pipeline.finished()
 
     async def _fold_once(self, reader: BatchReader) -> None:
