@@ -3,7 +3,7 @@ FROM python:3.11-slim AS build
 WORKDIR /source
 RUN python -m venv /opt/waterclock
 COPY requirements.lock .
-RUN /opt/waterclock/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
+RUN /opt/waterclock/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements.lock
 COPY pyproject.toml README.md ./
 COPY proto proto
 COPY core core
