@@ -20,7 +20,7 @@ from waterclock.scheduler.ports import Claim, Entry, Ports, Snapshot
 from waterclock.scheduler.takeover import TakenOver, load
 from waterclock.scheduler.work_items import WorkRecovery
 
-_PASS_DEFINITIONS = 256
+_PASS_DEFINITIONS = 1_000
 """A pass reads about this many definitions, so that a flood of them does not hold up what is due."""
 _TURN = 256
 """Others get their turn after so many definitions."""
