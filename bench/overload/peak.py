@@ -9,6 +9,7 @@ from bench import jobs
 from bench.overload.flood import offered, soon
 from bench.overload.offer import Offer
 from bench.overload.outcomes import Outcomes
+from bench.overload.watch import watched
 from bench.plan import Plan
 from bench.result import Result
 from bench.system import System, running_system
@@ -29,6 +30,8 @@ class Peak(Struct, frozen=True, kw_only=True):
     """A crowd due at one instant, stored before it."""
     single: float
     """One job a request."""
+    others_percent: float = 0.0
+    """What the rest of the machine took meanwhile, in percent of a core."""
 
     def result(self) -> Result:
         return Result(
@@ -37,6 +40,7 @@ class Peak(Struct, frozen=True, kw_only=True):
                 "submit_per_second": round(self.submit),
                 "fires_per_second": round(self.fires),
                 "single_per_second": round(self.single),
+                "others_percent": self.others_percent,
             },
         )
 
@@ -45,10 +49,12 @@ async def measure_peak(plan: Plan) -> Peak:
     async with running_system() as system:
         await warm_up(system)
         rounds = range(plan.choose(_ROUNDS, quick=2))
-        submit = max([await measure_submit(system, plan.count(100_000, quick=40_000)) for _ in rounds])
-        fires = max([await _fires(system, plan.count(60_000, quick=30_000)) for _ in rounds])
-        single = await _single(system, plan.choose(10.0, quick=4.0))
-        return Peak(submit=submit, fires=fires, single=single)
+        async with watched(system) as watch:
+            submit = max([await measure_submit(system, plan.count(100_000, quick=40_000)) for _ in rounds])
+            fires = max([await _fires(system, plan.count(60_000, quick=30_000)) for _ in rounds])
+            single = await _single(system, plan.choose(10.0, quick=4.0))
+            others = watch.others_percent()
+        return Peak(submit=submit, fires=fires, single=single, others_percent=others)
 
 
 async def measure_submit(system: System, count: int) -> float:

@@ -262,6 +262,17 @@ def test_a_crowded_machine_is_admitted() -> None:
     assert "of a core while" not in render(results(flooded("herd", others_percent=2.0)))
 
 
+def test_a_peak_that_a_flood_surpasses_is_no_peak() -> None:
+    peak = Result(name="overload/peak", figures={"submit_per_second": 3_216, "others_percent": 0.0})
+    assert "peak itself was disturbed" in render(results(peak, flooded("herd", goodput_median=2.7)))
+    assert "peak itself was disturbed" not in render(results(peak, flooded("herd", goodput_median=1.02)))
+
+
+def test_a_run_that_was_given_out_as_missed_is_counted_once() -> None:
+    (target,) = (target for target in TARGETS if target.what.startswith("runs missing"))
+    assert target.read(results(flooded("herd", missing=16_496, missed=16_496))) == 16_496
+
+
 def test_goodput_is_drawn_with_its_faults(tmp_path: Path) -> None:
     fault = flooded("kill_nats", fault_at_s=4.0)
     write_plots(results(flooded("herd"), fault, Result(name="overload/peak", figures={})), tmp_path)
