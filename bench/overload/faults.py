@@ -116,6 +116,7 @@ async def _after(
     started = await outcomes.first_after("start_time", moment)
     gap = await outcomes.longest_gap(moment - lasts, max(found.account.last_end, moment))
     return {
+        "others_percent": None,  # what a killed process had used is in nobody's account
         "fault_at_s": round(moment - lasts - found.begin, 2),
         "fault_lasted_s": lasts,
         # The scheduler stamps what it decides, also while it cannot write it: this tells only of its own death.

@@ -64,6 +64,8 @@ class Watch:
     async def look(self) -> None:
         processes = self._processes()
         for name, pids in processes.items():
+            if not pids:
+                continue
             self.peaks[name] = max([self.peaks.get(name, 0.0), *map(accounting.peak_mb, pids)])
         now = max(map(accounting.resident_mb, processes.get("scheduler", [])), default=0.0)
         self.memory.append((round(time.time() - self._began, 1), round(now, 1)))
