@@ -115,7 +115,7 @@ class PartitionLoop:
         if result.more:
             self._wake.set()
         interval = next(pause for count, pause in _PASS_INTERVALS if result.decided >= count)
-        pause = result.began + interval - time.monotonic()
+        pause = 0.0 if result.hurry else result.began + interval - time.monotonic()
         if pause > 0:
             await asyncio.sleep(pause)
         due = owned.owner.next_due()

@@ -20,7 +20,7 @@ from waterclock.scheduler.ports import Claim, Entry, Ports, Snapshot
 from waterclock.scheduler.takeover import TakenOver, load
 from waterclock.scheduler.work_items import WorkRecovery
 
-_PASS_DEFINITIONS = 1_000
+_PASS_DEFINITIONS = 300
 """A pass reads about this many definitions, so that a flood of them does not hold up what is due."""
 _TURN = 256
 """Others get their turn after so many definitions."""
@@ -47,7 +47,9 @@ class PassResult(Struct, frozen=True, kw_only=True):
     decided: int
     """How many events."""
     more: bool
-    """There is something left to do at once."""
+    """There is something left to do."""
+    hurry: bool
+    """There is something left to decide, and room for it: the next pass need not wait for more to come due."""
 
 
 class OwnedPartition:
@@ -82,7 +84,7 @@ class OwnedPartition:
         owner.follow_up(now)
         more = await self._read_jobs(now)
         answers = await self._decide_claims(now)
-        more = owner.tick(now) or more
+        hurry = owner.tick(now)
         decided = owner.take_pass()
         written = ports.decisions.last
         self._changes += await carry_out(ports, owner, decided)
@@ -95,7 +97,7 @@ class OwnedPartition:
         if self._recovery:
             await self._recovery.publish_chunk(owner)
             more = True
-        return PassResult(began=began, decided=len(decided.events), more=more)
+        return PassResult(began=began, decided=len(decided.events), more=more or hurry, hurry=hurry)
 
     def read_runs(self) -> None:
         """Raises Diverged."""

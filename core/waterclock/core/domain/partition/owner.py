@@ -45,7 +45,7 @@ from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import ClaimReply, ClaimRequest
 
 _TICK = 1000
-_SLICE = 256
+_SLICE = 128
 """How much one pass decides: then others have their turn."""
 _MOST_AHEAD = 5_000
 """How many jobs may have been decided ahead of one that has waited longer. Then that one goes, room or not."""
