@@ -29,7 +29,7 @@ from waterclock.proto.heartbeats import SchedulerHeartbeat
 BEAT = 0.4
 TTL = 2.0
 _MARGIN = 0.5
-_TURNS = 4
+_TURNS = 2
 _STALLED = 3.0
 _UNANSWERED = 16
 _CLOSE = 3.0

@@ -12,6 +12,7 @@ from support.waiting import eventually
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import NotFound
 from waterclock.core.jetstream.messages import stream_state
+from waterclock.core.jetstream.nats_client import WireClient
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull_loop import Pull
 
@@ -167,8 +168,11 @@ async def test_through_a_wire_that_breaks_with_messages_on_it(
             assert numbers == list(range(20_000))
 
 
-async def test_through_silence(connection: Connection, publisher: Publisher, log_url: str) -> None:
+async def test_through_silence(
+    connection: Connection, publisher: Publisher, log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A wire that carries nothing more without breaking is told from an idle one by the missing heartbeats."""
+    monkeypatch.setattr(WireClient, "is_clustered", True)
     async with (
         relay(log_url) as wire,
         Connection.open(wire.url, name="far") as far,
@@ -178,7 +182,9 @@ async def test_through_silence(connection: Connection, publisher: Publisher, log
         wire.muted = True
         await store(publisher, 0, 100)
         await eventually(
-            lambda: consumers_of(connection, "JOBS"), wanted=lambda names: bool(set(names) - set(first))
+            lambda: consumers_of(connection, "JOBS"),
+            within=4,
+            wanted=lambda names: bool(set(names) - set(first)),
         )
         wire.muted = False
         assert await read(pull, 100) == list(range(100))

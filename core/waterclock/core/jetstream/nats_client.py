@@ -50,6 +50,11 @@ class WireClient(Client):
         self._ps = _TapParser(self)
         self._gathered: list[bytes] = []
 
+    @property
+    def is_clustered(self) -> bool:
+        """Whether the server that we talk to is one of several."""
+        return bool(self._server_info.get("cluster"))
+
     async def tap(self, subject: str, tap: Tap) -> Callable[[], None]:
         """Subscribe with a plain function, through reconnects too. Returns what ends it."""
         subscription = await self.subscribe(subject, cb=_never_called)

@@ -123,9 +123,11 @@ class DurableConsumer:
 
 
 _HEARTBEAT = 1.4
-_SILENCE = 2.2
-"""The watch believes it the second time: a consumer that is gone is noticed in about three seconds."""
-_WATCH = 0.7
+"""In a cluster a consumer can be gone while the server that we talk to is there. The watch believes it the second time,
+so that is noticed in about three seconds."""
+_HEARTBEAT_ALONE = 10.0
+"""Of a server by itself a consumer lives as long as the connection, or says that it ends."""
+_LATE = 0.8
 
 
 class PullRequests:
@@ -158,6 +160,10 @@ class PullRequests:
         self._loop = asyncio.get_running_loop()
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}".encode()
         self._expires = expires
+        alone = _HEARTBEAT_ALONE if expires >= 2 * _HEARTBEAT_ALONE else None
+        self._heartbeat = min(_HEARTBEAT, expires / 2) if self._client.is_clustered else alone
+        """None: none is asked for, since the request ends sooner."""
+        self._silence = (self._heartbeat or expires) + _LATE
         self._max_bytes = max_bytes
         self._too_big = False
         """The next message is bigger than the limit."""
@@ -176,18 +182,15 @@ class PullRequests:
     async def open(self) -> None:
         self._inbox = self._client.new_inbox()
         self._unsubscribe = await self._client.tap(f"{self._inbox}.*", self._receive)
-        self._timer = self._loop.call_later(_WATCH, self._watch)
+        self._watch_again()
 
     def request(self, messages: int) -> None:
         limit = b"" if self._max_bytes is None else b',"max_bytes":%d' % self._max_bytes
         if self._too_big:
             messages, limit = 1, b""
-        body = b'{"batch":%d,"expires":%d,"idle_heartbeat":%d%b}' % (
-            messages,
-            self._expires * 1e9,
-            min(_HEARTBEAT, self._expires / 2) * 1e9,
-            limit,
-        )
+        if self._heartbeat is not None:
+            limit += b',"idle_heartbeat":%d' % (self._heartbeat * 1e9)
+        body = b'{"batch":%d,"expires":%d%b}' % (messages, self._expires * 1e9, limit)
         reply = f"{self._inbox}.{next(self._numbers)}"
         try:
             self._client.send(b"PUB %b %b %d\r\n%b\r\n" % (self._subject, reply.encode(), len(body), body))
@@ -233,11 +236,16 @@ class PullRequests:
         """Silence counts only when seen twice: after a stall of our own, what came meanwhile is yet to be read."""
         now = self._loop.time()
         unanswered = now - self._asked
-        silent = unanswered > _SILENCE and now - self._heard > _SILENCE
-        overdue = unanswered > self._expires + _SILENCE
+        silent = unanswered > self._silence and now - self._heard > self._silence
+        overdue = unanswered > self._expires + self._silence
         dead = self.outstanding > 0 and (silent or overdue)
         if dead and self._suspect:
             self.break_off("silence")
             return
         self._suspect = dead
-        self._timer = self._loop.call_later(_WATCH, self._watch)
+        self._watch_again()
+
+    def _watch_again(self) -> None:
+        """All pulls of a process at the same moments: it wakes up once for all of them."""
+        step = self._silence / 3
+        self._timer = self._loop.call_at((self._loop.time() // step + 1) * step, self._watch)
