@@ -1,7 +1,7 @@
 """Work credit: how much may be queued and running on each route, so that no more is decided than can be done.
 
-The limit of a route is the largest of: four times the slots that serve it, two seconds of what ends on it, and a little
-to begin with. A scheduler has its share of the slots by the partitions it owns. Its partitions share the limit, but
+The limit of a route is the largest of: four times the slots that serve it, a moment's worth of what ends on it, and a
+little to begin with. A scheduler has its share of the slots by the partitions it owns. Its partitions share the limit, but
 each may always have its equal part of it: the flood in one does not stop the others.
 """
 
@@ -17,9 +17,13 @@ from waterclock.proto import names
 from waterclock.proto.heartbeats import ExecutorHeartbeat
 
 _PER_SLOT = 4
-_SECONDS = 2.0
+_SECONDS = 0.4
+"""What is queued and running of short work is worth so much time, about: it is also how long somebody else's run waits
+behind it in the queue. It must be clearly longer than from an end to the next decision, a quarter of a second under
+load; two seconds were no faster.
+"""
 _AT_FIRST = 256
-_SHORT = 4096
+_SHORT = 3072
 """The least limit of a route whose runs are short: a crowd of them that is due at once need not wait for ends."""
 _SHORT_SECONDS = 0.25
 """Runs that are executed in less than this are short."""

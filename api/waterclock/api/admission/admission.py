@@ -34,6 +34,8 @@ _STALE_SECONDS = 2.0
 _FORGOTTEN_SECONDS = 5.0
 _PATIENCE = 0.5
 _BEAT_TTL = 3.0
+_BULK = 50
+"""A call with fewer jobs is never held."""
 
 _MAY_BE_LATER = {methods.JOBS_CREATE.name, methods.JOBS_BATCH.name, methods.WORKFLOWS_CREATE.name}
 _SOON = {methods.JOBS_RUN_NOW.name, methods.WORKFLOWS_RUN_NOW.name}
@@ -87,6 +89,8 @@ class Admission:
     async def admit_jobs(self, lines: list[Raw], namespace: str) -> None:
         """Definitions that nobody has looked at: all of them or none."""
         await self._refresh(wait=True)
+        if len(lines) >= _BULK and (hold := self._throttle.hold_seconds):
+            await asyncio.sleep(hold)
         soon = len(lines)
         if self._throttle.slows:
             soon = count_due_within(lines, now_us(), self._throttle.horizon_seconds)

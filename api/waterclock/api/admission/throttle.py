@@ -20,6 +20,8 @@ _PART_OF_DRAIN = 7.0
 _LONGEST_WAIT = 10.0
 """Who waits for a part of the drain time comes back before there is nothing to do, and as seldom as is of use."""
 _LONGEST_DEBT = 30.0
+_READ_AT_ONCE = 0.5
+_LONGEST_HOLD = 2.0
 _SPREAD = 1.5
 """Callers that are refused at the same moment are told to come back at different ones."""
 
@@ -60,6 +62,12 @@ class Throttle:
     def slows(self) -> bool:
         """Whether what makes work soon is accepted at a rate."""
         return self.load.drain_seconds(self._unheard) > DRAIN_LIMIT_SECONDS
+
+    @property
+    def hold_seconds(self) -> float:
+        """How long a bulk call is held before it is taken. The schedulers read definitions in the order in which they
+        were written: what one caller puts there is between another caller's job and its run."""
+        return min(max(0.0, self.load.read_seconds(self._unheard) - _READ_AT_ONCE), _LONGEST_HOLD)
 
     @property
     def slows_all(self) -> bool:
