@@ -1,8 +1,8 @@
 """Work credit: how much may be queued and running on each route, so that no more is decided than can be done.
 
 The limit of a route is the largest of: four times the slots that serve it, a moment's worth of what ends on it, and a
-little to begin with. A scheduler has its share of the slots by the partitions it owns. Its partitions share the limit, but
-each may always have its equal part of it: the flood in one does not stop the others.
+little to begin with. A scheduler has its share of the slots by the partitions it owns. Its partitions share the limit,
+but each may always have its equal part of it: the flood in one does not stop the others.
 """
 
 import time
