@@ -17,6 +17,8 @@ from waterclock.proto.verdicts import InstanceState
 
 _GAP = SECOND
 _GRACE = 2 * SECOND
+_GRACE_AFTER_GAP = SECOND
+"""Shorter: everybody is still connected."""
 _FORGOTTEN_AFTER = 60 * SECOND
 _JUST_NOW = 10 * SECOND
 """A lease from still later in the future is from before the server's clock was set back."""
@@ -54,8 +56,10 @@ class Liveness:
         self._members[instance] = _Member(at, state)
         if instance != self._instance:
             return
-        if self._now and (self._was_away or at - self._now > _GAP):
+        if self._now and self._was_away:
             self._judge_from = at + _GRACE
+        elif self._now and at - self._now > _GAP:
+            self._judge_from = max(self._judge_from, at + _GRACE_AFTER_GAP)
         self._was_away = False
         if at < self._now:  # the server's clock was set back
             for member in self._members.values():

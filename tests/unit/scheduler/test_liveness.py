@@ -97,7 +97,9 @@ def test_a_gap_between_our_own_heartbeats_says_nothing_about_others() -> None:
 def test_who_was_silent_before_and_through_a_gap_is_found_dead_after_it() -> None:
     a = liveness()
     together(a, until=4)
-    alone(a, since=7, until=9.1)
+    alone(a, since=7, until=7.8)
+    assert not a.is_dead("b", at(0))
+    alone(a, since=8.2, until=8.2)
     assert a.is_dead("b", at(0))
 
 
