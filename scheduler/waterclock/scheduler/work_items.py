@@ -95,7 +95,7 @@ class WorkRecovery:
             del self._left[run_id]
 
     async def _items(self, owner: Owner, runs: Sequence[Run]) -> list[WorkItem]:
-        unknown = {(run.job_id, run.version) for run in runs if not owner.knows_definition(run)}
+        unknown = dict.fromkeys((run.job_id, run.version) for run in runs if not owner.knows_definition(run))
         for (job_id, version), spec in (await self._ports.definitions.specs_at(unknown)).items():
             if spec is not None:
                 owner.remember_definition(job_id, version, spec)

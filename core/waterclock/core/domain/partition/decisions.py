@@ -55,7 +55,7 @@ class Pass(Struct, kw_only=True):
     void_entries: dict[str, int] = field(default_factory=dict)
     """Jobs whose index entries of versions up to this one are void. Removed after the frame: until it is in the
     log, whoever comes next needs them to decide the same again."""
-    definitions_needed: set[tuple[str, int]] = field(default_factory=set)
+    definitions_needed: dict[tuple[str, int], None] = field(default_factory=dict)
     """Definitions (job, version) that must be read from the log before some runs can go on."""
     lines_needed: dict[str, LinesNeeded] = field(default_factory=dict)
     """Fan-outs that cannot go on before some lines are read."""

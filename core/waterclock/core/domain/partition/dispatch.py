@@ -40,7 +40,7 @@ class Dispatch:
         return known
 
     def need_definition(self, job_id: str, version: int) -> None:
-        self._decisions.open.definitions_needed.add((job_id, version))
+        self._decisions.open.definitions_needed[job_id, version] = None
 
     def spec_of(self, run: Run) -> JobSpec | None:
         """What a run's work is: its job's definition, or what follows from it for a node or a member. Raises
