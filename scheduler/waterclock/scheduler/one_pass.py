@@ -73,10 +73,11 @@ class OwnedPartition:
 
     async def one_pass(self) -> PassResult:
         ports, owner = self._ports, self.owner
+        lived = ports.decisions.is_certain
         await ports.decisions.keep_lease()
         began = time.monotonic()
         now = ports.clock.now_us()
-        owner.wake(now)
+        owner.wake(now, lived=lived)
         await self._load_index(now)
         self.read_runs()
         if ports.snapshots.is_due(self._changes):

@@ -146,15 +146,16 @@ class Owner:
         if version <= self.state.cursor.jobs:
             self.schedules.observe_again(event, version, now)
 
-    def wake(self, now: Instant) -> None:
-        """The owner lives. If nobody did for a while, what came due meanwhile was not late but missed."""
+    def wake(self, now: Instant, *, lived: bool = False) -> None:
+        """The owner lives. If nobody did for a while, what came due meanwhile was not late but missed. `lived`: it has
+        lived all the time since it last did this, however late it is."""
         cursor = self.state.cursor
         since = cursor.alive or cursor.time or now
         oldest = self.oldest_due()
         known_until = (
             self.schedules.loaded_until if oldest is None else min(oldest, self.schedules.loaded_until)
         )
-        if now - since > GRACE and known_until < now - GRACE:
+        if not lived and now - since > GRACE and known_until < now - GRACE:
             self.schedules.nobody_decided(since, now)
         if now > cursor.alive:
             self._move_cursor(alive=now)
