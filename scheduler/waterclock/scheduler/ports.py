@@ -156,7 +156,8 @@ class ArtifactLines(Protocol):
 
 class WorkQueue(Protocol):
     async def publish(self, items: Sequence[WorkItem]) -> None:
-        """What the queue still holds it refuses. Not atomic: a part of them may get there. Raises WorkInDoubt."""
+        """What the queue still holds it refuses. Not atomic: a part of them may get there. Raises WorkInDoubt, also
+        before it sends what is not marked as recovered while somebody may have taken the partition."""
 
     async def withdraw(self, run_id: str) -> None:
         """Remove the work of a run that nobody has taken yet."""

@@ -164,7 +164,13 @@ class Publisher:
         TRAFFIC.published += len(messages)
         return sequence
 
-    async def publish_work(self, messages: Sequence[Message], *, deadline: float = 5.0) -> None:
+    async def publish_work(
+        self,
+        messages: Sequence[Message],
+        *,
+        deadline: float = 5.0,
+        still: Callable[[], bool] | None = None,
+    ) -> None:
         """Publish many in a few writes, asking for an acknowledgement only of the last of every 500.
 
         A stream takes the messages of a connection in order, so that one acknowledgement says that those before
@@ -174,22 +180,24 @@ class Publisher:
 
         Waits for the server until the deadline, but does not repeat what may have arrived: after a restart the
         queue has forgotten the ids of what was executed and acked meanwhile, so only the owner can repeat it,
-        with `recovered` set.
+        with `recovered` set. `still`: asked before each write; once it is False, nothing more is sent.
         """
         try:
             async with asyncio.timeout(deadline):
                 for start in range(0, len(messages), _CHUNK):
                     async with self._window:
-                        await self._once(messages[start : start + _CHUNK])
+                        await self._once(messages[start : start + _CHUNK], still)
                 TRAFFIC.work += len(messages)
         except TimeoutError as error:
             raise LogUnavailable(f"no acknowledgement of work within {deadline:g} s") from error
 
-    async def _once(self, messages: Sequence[Message]) -> None:
+    async def _once(self, messages: Sequence[Message], still: Callable[[], bool] | None) -> None:
         inbox = self._connection.inbox
         sent = False
         while not sent:
             await self._connection.connected()
+            if still is not None and not still():
+                raise LogUnavailable("too late to send work: somebody else may have sent it meanwhile")
             reply, answer = inbox.expect()
             try:
                 self._connection.nc.send(self._commands(messages, reply))

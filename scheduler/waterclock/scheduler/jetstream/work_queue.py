@@ -1,6 +1,6 @@
 """The work queue: a message a work item, on the subject of its queue, tier and band."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from waterclock.core.jetstream.connection import Connection
@@ -15,14 +15,21 @@ from waterclock.scheduler.ports import WorkInDoubt
 
 
 class WorkStream:
-    def __init__(self, connection: Connection, publisher: Publisher) -> None:
+    """`is_certain`: whether nobody can have taken the partition from us."""
+
+    def __init__(
+        self, connection: Connection, publisher: Publisher, is_certain: Callable[[], bool] = lambda: True
+    ) -> None:
         self._connection = connection
         self._publisher = publisher
+        self._is_certain = is_certain
 
     async def publish(self, items: Sequence[WorkItem]) -> None:
-        """Not repeated here: what may be in the queue goes there again only marked as recovered."""
+        """Not repeated here: what may be in the queue goes there again only marked as recovered. While this waits for
+        the server somebody may take the partition and publish the same, so it is asked again before each write."""
+        still = None if all(item.recovered for item in items) else self._is_certain
         try:
-            await self._publisher.publish_work([work_message(item) for item in items])
+            await self._publisher.publish_work([work_message(item) for item in items], still=still)
         except LogUnavailable as error:
             raise WorkInDoubt(str(error)) from error
 
