@@ -39,7 +39,7 @@ from waterclock.proto.events import (
 )
 from waterclock.proto.policies import CatchUp, Overlap, ScheduleType
 from waterclock.proto.spec import JobSpec, Schedule
-from waterclock.proto.work import ClaimRequest
+from waterclock.proto.work import ClaimReply, ClaimRequest
 
 _CRONS = ("* * * * *", "*/5 * * * * *", "*/5 * * * *", "0 * * * *", "30 2 * * *", "0,30 0 * * * *")
 _OVERLAPS = get_args(Overlap)
@@ -178,11 +178,15 @@ class User:
 class Executors:
     world: World
     lives: int = 0
-    executed: list[tuple[str, int]] = field(default_factory=list)
+    executed: set[tuple[str, int]] = field(default_factory=set)
+    """(run, when it was queued) of all attempts that ever began."""
+    asking: list[tuple[Work, str, list[ClaimReply]]] = field(default_factory=list)
+    """Executors that wait for the answer to a claim."""
 
     def act(self) -> None:
         world = self.world
         self._stop()
+        self._hear_answers()
         free = [work for work in world.work.values() if work.holder is None]
         if free and (world.rng.random() < 0.6 or not self.world.holding):
             self._deliver(world.rng.choice(free))
@@ -193,7 +197,8 @@ class Executors:
     def drain(self) -> bool:
         """Bring everything that is queued or executing to an end; False when there was nothing to do."""
         self._stop()
-        did = False
+        did = bool(self.asking)
+        self._hear_answers()
         for work in [work for work in self.world.work.values() if work.holder is None]:
             self._deliver(work)
             did = True
@@ -207,31 +212,48 @@ class Executors:
         work.delivered += 1
         self.lives += 1
         executor = f"executor{self.lives}"
-        if work.recovered or work.delivered > 1:
-            if world.owner is None:
+        if not work.recovered and work.delivered == 1:
+            assert (work.run_id, work.queued) not in self.executed, f"{work} runs again, and nobody was asked"
+            self._start(work, executor)
+            return
+        request = ClaimRequest(
+            run_id=work.run_id,
+            attempt=work.attempt,
+            queued=work.queued,
+            executor_id=executor,
+            delivered=work.delivered,
+        )
+        work.holder = executor
+        self.asking.append((work, executor, world.claim(request)))
+        self._hear_answers()
+
+    def _hear_answers(self) -> None:
+        """Who asked waits for a while, and asks again later."""
+        asking, self.asking = self.asking, []
+        for work, executor, replies in asking:
+            if not replies:
+                if self.world.life is not None and self.world.stale and self.world.rng.random() < 0.7:
+                    self.asking.append((work, executor, replies))
+                    continue
+                work.holder = None
                 work.delivered -= 1
-                return
-            request = ClaimRequest(
-                run_id=work.run_id,
-                attempt=work.attempt,
-                queued=work.queued,
-                executor_id=executor,
-                delivered=work.delivered,
-            )
-            verdict = world.claim(request)
-            if verdict is None:
-                work.delivered -= 1
-                return
-            if verdict == "drop":
-                self._ack(work)
-                return
-            if verdict == "wait":
-                return
+                continue
+            work.holder = None
+            match replies[0].verdict:
+                case "drop":
+                    self._ack(work)
+                case "run":
+                    self._start(work, executor)
+                case "wait":
+                    pass
+
+    def _start(self, work: Work, executor: str) -> None:
         if work.run_id in self.world.holding:
             return
         work.holder = executor
         self.world.holding[work.run_id] = (executor, work)
-        self.executed.append((work.run_id, work.attempt))
+        self.executed.add((work.run_id, work.queued))
+        world = self.world
         world.report(RunStarted(run_id=work.run_id, at=world.now, attempt=work.attempt, executor_id=executor))
 
     def _progress(self, run_id: str) -> None:

@@ -1,13 +1,14 @@
-"""The scheduler's ports in memory: lists and dicts of the world, and at every call a chance that the owner dies."""
+"""The scheduler's ports in memory: lists and dicts of the world, and at every call a chance that the owner dies, waits
+or stands still (life.py). What is fenced is refused once somebody else owns the partition; all else happens."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
+from simulation.life import Life
 from simulation.replay import check_live
 from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.decisions import LinesNeeded
@@ -20,10 +21,7 @@ from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import StopRequest, WorkItem
 from waterclock.scheduler.jetstream.logs import frames_of
 from waterclock.scheduler.metrics import SchedulerMetrics
-from waterclock.scheduler.ports import Claim, Entry, Feed, Ports, Snapshot
-
-if TYPE_CHECKING:
-    from simulation.world import World
+from waterclock.scheduler.ports import Claim, Entry, Feed, LeaseLost, Ports, Snapshot, WorkInDoubt
 
 PARTITION = 3
 READ = 0.2
@@ -40,8 +38,8 @@ class Stored(Struct, frozen=True):
 
 
 class MemoryLog:
-    def __init__(self, world: "World", entries: list[Stored]) -> None:
-        self._world = world
+    def __init__(self, life: Life, entries: list[Stored]) -> None:
+        self._life = life
         self._entries = entries
 
     async def check_reaches(self, sequence: int) -> None:
@@ -51,8 +49,8 @@ class MemoryLog:
         return len(self._entries)
 
     async def read(self, after: int, through: int) -> AsyncIterator[Sequence[Entry]]:
-        self._world.maybe_crash(READ)
-        middle = self._world.rng.randint(after, through) if after < through else after
+        await self._life.end(READ)
+        middle = self._life.world.rng.randint(after, through) if after < through else after
         for start, end in ((after, middle), (middle, through)):
             if start < end:
                 yield self._entries[start:end]
@@ -62,71 +60,94 @@ class MemoryLog:
 
 
 class MemoryFencedLog:
-    def __init__(self, world: "World", term: int) -> None:
-        self.writer = f"owner/{term}"
+    def __init__(self, life: Life) -> None:
+        self.writer = f"owner/{life.term}"
         self.last = 0
-        self.is_certain = True
-        self._world = world
-        self._term = term
+        self._life = life
+        self._world = life.world
+
+    @property
+    def is_certain(self) -> bool:
+        return self._life.is_certain
 
     async def keep_lease(self) -> None:
-        self._world.maybe_crash()
+        if not self._life.is_certain:
+            self._life.check_fence()
+            self._life.is_certain = True
+        await self._life.end()
 
     async def append(self, events: Sequence[RunEvent], cursor: Cursor) -> None:
-        world = self._world
-        assert self._term == world.term, "an owner that died wrote"
+        """In the log once, or refused. When the acknowledgement was lost and the partition has changed hands since, the
+        repetition is known by its id or refused by the fence."""
+        world, life = self._world, self._life
+        await life.begin()
+        life.check_fence()
         for frame in frames_of(self.writer, events, cursor, size=world.frame_size):
             self.last = world.append(frame)
-        world.maybe_crash()
+        await life.end()
+        if not life.is_current and world.rng.random() < 0.5:
+            raise LeaseLost("the acknowledgement was lost, and then the lease")
 
     async def send(self, notices: Sequence[Notice]) -> None:
         for notice in notices:
+            await self._life.begin()
             for frame in frames_of(f"{self.writer}/post", [notice.event], None, size=1):
                 self._world.append(frame)
-            self._world.maybe_crash()
+            await self._life.end()
 
 
 class MemoryIndex:
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._world = life.world
 
     async def hot(self) -> list[IndexEntry]:
-        self._world.maybe_crash(READ)
-        return [decode_entry(value) for key, value in self._world.index.items() if key.split(".")[1] == "hot"]
+        await self._life.end(READ)
+        return self._read(lambda key: key.split(".")[1] == "hot")
 
     async def minutes(self, first: int, last: int) -> list[IndexEntry]:
-        self._world.maybe_crash(READ)
-        found = [
-            decode_entry(value)
-            for key, value in self._world.index.items()
-            if (minute := _minute(key)) is not None and first <= minute <= last
-        ]
+        await self._life.end(READ)
+        found = self._read(lambda key: (minute := _minute(key)) is not None and first <= minute <= last)
         self._world.rng.shuffle(found)
         return found
 
     async def write(self, changes: Mapping[str, bytes | None]) -> None:
+        world, life = self._world, self._life
+        await life.begin()
+        if world.index_is_fenced:
+            life.check_fence()
         for key, value in changes.items():
+            life.index_known = world.index_revision = world.index_revision + 1
             if value is None:
-                self._world.index.pop(key, None)
+                world.index.pop(key, None)
             else:
-                self._world.index[key] = value
-        self._world.maybe_crash()
+                world.index[key] = (world.index_revision, value)
+        await life.end()
 
     async def remove(self, job_id: str, version: int) -> None:
         def is_void(key: str) -> bool:
             *_, of_job, of_version = key.split(".")
             return of_job == job_id and int(of_version) <= version
 
-        for key in [key for key in self._world.index if is_void(key)]:
-            del self._world.index[key]
-        self._world.maybe_crash()
+        await self._life.begin()
+        self._purge(is_void)
+        await self._life.end()
 
     async def purge_before(self, instant: int) -> None:
+        await self._life.begin(READ)
+        self._purge(lambda key: (minute := _minute(key)) is not None and (minute + 1) * MINUTE <= instant)
+        await self._life.end(READ)
+
+    def _read(self, wanted: Callable[[str], bool]) -> list[IndexEntry]:
+        self._life.index_known = max(self._life.index_known, self._world.index_revision)
+        return [decode_entry(value) for key, (_, value) in self._world.index.items() if wanted(key)]
+
+    def _purge(self, void: Callable[[str], bool]) -> None:
+        """What was written since we last read or wrote stays."""
         index = self._world.index
-        for key in list(index):
-            if (minute := _minute(key)) is not None and (minute + 1) * MINUTE <= instant:
+        for key, (revision, _) in list(index.items()):
+            if void(key) and revision <= self._life.index_known:
                 del index[key]
-        self._world.maybe_crash(READ)
 
 
 def _minute(key: str) -> int | None:
@@ -135,19 +156,23 @@ def _minute(key: str) -> int | None:
 
 
 class MemorySnapshots:
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._world = life.world
 
     def is_due(self, changes: int) -> bool:
         return self._world.rng.random() < 0.05
 
     async def write(self, snapshot: Snapshot) -> None:
-        check_live(self._world.replayed, snapshot.state, snapshot.consumed)
-        self._world.snapshot = (msgspec.json.encode(snapshot.state), snapshot)
-        self._world.maybe_crash()
+        if self._life.is_current:
+            check_live(self._world.replayed, snapshot.state, snapshot.consumed)
+        data = msgspec.json.encode(snapshot.state)
+        await self._life.begin()
+        self._world.snapshot = (data, snapshot)
+        await self._life.end()
 
     async def read(self) -> Snapshot | None:
-        self._world.maybe_crash(READ)
+        await self._life.end(READ)
         if self._world.snapshot is None:
             return None
         data, snapshot = self._world.snapshot
@@ -155,32 +180,35 @@ class MemorySnapshots:
 
 
 class MemoryDefinitions:
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._world = life.world
 
     async def specs_at(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
         found: dict[tuple[str, int], JobSpec | None] = {}
         for job_id, version in wanted:
-            self._world.maybe_crash(READ)
+            await self._life.end(READ)
             event = self._world.jobs[version - 1]
             assert event.job_id == job_id
             found[job_id, version] = event.spec
         return found
 
     async def pause(self, job_id: str, note: str) -> None:
+        await self._life.begin()
         self._world.pause(job_id)
-        self._world.maybe_crash()
+        await self._life.end()
 
 
 class MemoryLines:
     """A few lines at a time; and sometimes the store is away."""
 
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._world = life.world
 
     async def read(self, run_id: str, needed: LinesNeeded) -> tuple[list[str], int]:
         world = self._world
-        world.maybe_crash(READ)
+        await self._life.end(READ)
         if world.rng.random() < world.crash_chance:
             raise StoreError("the store is away")
         lines = world.files[needed.artifact]
@@ -189,33 +217,43 @@ class MemoryLines:
 
 
 class MemoryWorkQueue:
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._world = life.world
 
     async def publish(self, items: Sequence[WorkItem]) -> None:
+        world, life = self._world, self._life
         for item in items:
-            self._world.queue_work(item)
-            self._world.maybe_crash(PUBLISH)
+            await life.begin(PUBLISH)
+            if not life.is_certain and not item.recovered:
+                raise WorkInDoubt("somebody may have taken us for dead")
+            world.queue_work(item)
+            await life.end(PUBLISH)
+            if world.rng.random() < world.delay_chance * PUBLISH:
+                raise WorkInDoubt("no acknowledgement")
 
     async def withdraw(self, run_id: str) -> None:
+        await self._life.begin(PUBLISH)
         work = self._world.work
         for key in [key for key in work if key[0] == run_id]:
             del work[key]
-        self._world.maybe_crash(PUBLISH)
+        await self._life.end(PUBLISH)
 
 
 class MemoryExecutors:
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, life: Life) -> None:
+        self._life = life
+        self._world = life.world
 
     async def has_run(self, executor_id: str, run_id: str) -> bool:
-        self._world.maybe_crash(READ)
+        await self._life.end(READ)
         holder = self._world.holding.get(run_id)
         return holder is not None and holder[0] == executor_id
 
     async def stop(self, executor_id: str | None, request: StopRequest) -> None:
+        await self._life.begin(PUBLISH)
         self._world.stops.append((executor_id, request))
-        self._world.maybe_crash(PUBLISH)
+        await self._life.end(PUBLISH)
 
     def claims(self, receive: Callable[[Claim], None]) -> AbstractAsyncContextManager[None]:
         raise NotImplementedError("the world decides who claims what")
@@ -240,26 +278,27 @@ class MemoryRoom:
 
 
 class MemoryClock:
-    def __init__(self, world: "World") -> None:
-        self._world = world
+    def __init__(self, life: Life) -> None:
+        self._world = life.world
 
     def now_us(self) -> int:
         return self._world.now
 
 
-def memory_ports(world: "World", term: int) -> Ports:
+def memory_ports(life: Life) -> Ports:
+    world = life.world
     return Ports(
         partition=PARTITION,
-        runs=MemoryLog(world, world.run_entries),
-        jobs=MemoryLog(world, world.job_entries),
-        decisions=MemoryFencedLog(world, term),
-        index=MemoryIndex(world),
-        snapshots=MemorySnapshots(world),
-        definitions=MemoryDefinitions(world),
-        lines=MemoryLines(world),
-        work=MemoryWorkQueue(world),
-        executors=MemoryExecutors(world),
+        runs=MemoryLog(life, world.run_entries),
+        jobs=MemoryLog(life, world.job_entries),
+        decisions=MemoryFencedLog(life),
+        index=MemoryIndex(life),
+        snapshots=MemorySnapshots(life),
+        definitions=MemoryDefinitions(life),
+        lines=MemoryLines(life),
+        work=MemoryWorkQueue(life),
+        executors=MemoryExecutors(life),
         room=MemoryRoom(world.room_limit),
-        clock=MemoryClock(world),
+        clock=MemoryClock(life),
         metrics=SchedulerMetrics(),
     )

@@ -171,7 +171,7 @@ def interfere(world: World) -> None:
         }
         attempts = {
             node: rows.runs[node_run(run_id, node)].attempt if node_run(run_id, node) in rows.runs else 0
-            for node in again
+            for node in sorted(again)
         }
         world.report(
             RerunRequested(

@@ -1,7 +1,9 @@
-"""A partition's whole world in memory: log, index, queue, clock; and an owner that may die at every call it makes.
+"""A partition's whole world in memory: log, index, queue, clock; and an owner that may die or stand still at every call
+it makes.
 
 Owner, takeover and pass are the scheduler's own; only their ports (memory.py) are not. Time passes, messages arrive and
-others act when the world says so.
+others act when the world says so. An owner that stands still is a coroutine that is not resumed: another one takes the
+partition over, and some time the first goes on.
 """
 
 import random
@@ -9,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from simulation.life import Crash, Life, StandsStill
 from simulation.memory import Stored, memory_ports
 from simulation.replay import Replayed, check_live, check_rebuilt
 from waterclock.core.domain.instants import SECOND
@@ -17,8 +20,8 @@ from waterclock.core.domain.partition.owner import Owner
 from waterclock.proto.codec import decode_frame, encode
 from waterclock.proto.events import Frame, JobEvent, JobFrame, RunEvent, RunQueued
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest, WorkItem
-from waterclock.scheduler.one_pass import Inbox, OwnedPartition
-from waterclock.scheduler.ports import Claim, Ports, Snapshot
+from waterclock.scheduler.one_pass import OwnedPartition
+from waterclock.scheduler.ports import Claim, LeaseLost, Snapshot
 from waterclock.scheduler.takeover import rebuild, take_over
 
 EPOCH = 1_790_000_000_000_000
@@ -28,8 +31,8 @@ LAG = SECOND
 T = TypeVar("T")
 
 
-class Crash(Exception):
-    """The owner's process died here."""
+Process = Coroutine[Any, Any, None]
+"""What a process is doing: a takeover, or a pass."""
 
 
 @dataclass
@@ -46,20 +49,33 @@ class Work:
 class World:
     rng: random.Random
     crash_chance: float = 0.02
+    delay_chance: float = 0.0
+    """That a call is slow, or the owner stands still in it."""
     now: int = EPOCH
     jobs: list[JobEvent] = field(default_factory=list)
     job_entries: list[Stored] = field(default_factory=list)
     runs: list[Frame] = field(default_factory=list)
     run_entries: list[Stored] = field(default_factory=list)
-    index: dict[str, bytes] = field(default_factory=dict)
+    index: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    """key -> revision, value."""
+    index_revision: int = 0
+    index_is_fenced: bool = True
     work: dict[tuple[str, int], Work] = field(default_factory=dict)
     holding: dict[str, tuple[str, Work]] = field(default_factory=dict)
     """run id -> (executor, work): attempts that execute now."""
     stops: list[tuple[str | None, StopRequest]] = field(default_factory=list)
     snapshot: tuple[bytes, Snapshot] | None = None
+    life: Life | None = None
+    """The owner's process. None: it is dead, or taken for dead."""
     owned: OwnedPartition | None = None
-    inbox: Inbox = field(default_factory=Inbox)
     term: int = 0
+    stale: list[tuple[Life, Process]] = field(default_factory=list)
+    """Those who were taken for dead, and where they stand."""
+    awakened: int = 0
+    refused: int = 0
+    downtimes: list[tuple[int, int]] = field(default_factory=list)
+    """When no owner is known to have lived."""
+    alive_logged: int = 0
     jobs_arrived: int = 0
     jobs_arrived_at: int = 0
     runs_arrived: int = 0
@@ -99,6 +115,8 @@ class World:
         data = encode(frame)
         self.runs.append(decode_frame(data))
         self.run_entries.append(Stored(len(self.runs), data))
+        if frame.cursor is not None:
+            self.alive_logged = max(self.alive_logged, frame.cursor.alive)
         return len(self.runs)
 
     # -- the queue ----------------------------------------------------------------------------------------
@@ -121,32 +139,48 @@ class World:
 
     def step(self, everything: bool = False) -> None:
         """One pass; all that is in the log has arrived, or as much as happened to."""
-        try:
-            if self.owned is None:
-                self._take_over()
-            assert self.owned is not None
+        if self.life is None:
+            self.term += 1
+            self.life = Life(self, self.term, index_known=self.index_revision)
+            self._check_rebuilt(self.life)
+            self._run(self.life, self._take_over(self.life))
+        if self.owned is not None and self.life is not None:
             self._arrive(everything)
-            drive(self.owned.one_pass())
-            if self.owned.owner.is_caught_up:
-                check_live(self.replayed, self.owned.owner.state, self.owned.consumed)
-        except Crash:
-            self.crashes += 1
-            self.owned = None
-        except Diverged:
-            self.rebuilds += 1
-            self.owned = None
+            self._run(self.life, self._one_pass(self.life, self.owned))
 
-    def claim(self, request: ClaimRequest) -> str | None:
-        """Ask the owner; no answer when it dies before its decision is in the log."""
+    def wake_stale(self) -> None:
+        """One that was taken for dead goes on where it stood. It finishes its pass, if nothing refuses it before."""
+        if self.stale:
+            self.awakened += 1
+            self._run(*self.stale.pop(self.rng.randrange(len(self.stale))))
+
+    def claim(self, request: ClaimRequest) -> list[ClaimReply]:
+        """Ask the owner. The answer comes into this list: at once, later if it stands still, or never if it dies."""
         replies: list[ClaimReply] = []
+        life = self.life
 
         async def answer(reply: ClaimReply) -> None:
+            assert life is not None
+            await life.begin()
             replies.append(reply)
+            await life.end()
 
-        if self.owned is not None:
-            self.inbox.receive_claim(Claim(request, answer))
+        if life is not None:
+            life.inbox.receive_claim(Claim(request, answer))
             self.step()
-        return replies[0].verdict if replies else None
+        return replies
+
+    def starve(self, seconds: int, *, alive: bool) -> None:
+        """No pass for a while. `alive`: the heartbeats go on, only the pass comes late."""
+        self.now += seconds * SECOND
+        if self.life is not None and not alive:
+            self.life.is_certain = False
+
+    def be_slow(self, life: Life) -> None:
+        """Time passes in a call, while heartbeats go on."""
+        self.now += self.rng.choice([0, 0, 1, 3, 15]) * SECOND + self.rng.randrange(SECOND)
+        if life is self.life and self.owned is not None:
+            self._arrive(False)
 
     def maybe_crash(self, scale: float = 1.0) -> None:
         if self.immortal:
@@ -158,35 +192,80 @@ class World:
         if self.rng.random() < self.crash_chance * scale:
             raise Crash
 
-    def _take_over(self) -> None:
-        self.term += 1
-        self.inbox = Inbox()
-        ports = memory_ports(self, self.term)
-        self._check_rebuilt(memory_ports(self, self.term))
-        taken = drive(take_over(ports))
-        owned = OwnedPartition(ports, taken, self.inbox)
+    def _run(self, life: Life, work: Process) -> None:
+        """Let a process go on until its work is done, it ends, or it stands still."""
+        try:
+            while True:
+                if isinstance(work.send(None), StandsStill) and not self._is_found_alive(life):
+                    self.stale.append((life, work))
+                    return
+        except StopIteration:
+            return
+        except Crash:
+            self.crashes += 1
+        except Diverged:
+            self.rebuilds += 1
+        except LeaseLost:
+            assert not life.is_current, "an owner that nobody replaced was refused"
+            self.refused += 1
+        if life is self.life:
+            self.life = self.owned = None
+
+    def _is_found_alive(self, life: Life) -> bool:
+        """Whether it goes on before anybody has taken its place."""
+        if life is not self.life:
+            return self.rng.random() < 0.5
+        life.is_certain = False
+        self.now += self.rng.choice([2, 2, 5, 20, 60]) * SECOND
+        if self.rng.random() < 0.5:
+            if self.owned is not None:
+                self._arrive(False)
+            return True
+        self.life = self.owned = None
+        return False
+
+    async def _take_over(self, life: Life) -> None:
+        ports, began, since = memory_ports(life), self.now, self.alive_logged
+        try:
+            taken = await take_over(ports)
+        finally:
+            self.downtimes.append((since, self.now))
+        if not life.is_current:
+            return
+        owned = OwnedPartition(ports, taken, life.inbox)
         self.runs_arrived = taken.consumed
-        self.jobs_arrived, self.jobs_arrived_at = taken.owner.state.cursor.jobs, self.now
+        self.jobs_arrived, self.jobs_arrived_at = taken.owner.state.cursor.jobs, began
         owned.recover()
         self.owned = owned
 
-    def _check_rebuilt(self, ports: Ports) -> None:
+    async def _one_pass(self, life: Life, owned: OwnedPartition) -> None:
+        was_certain, since = life.is_certain, owned.owner.state.cursor.alive
+        try:
+            await owned.one_pass()
+        finally:
+            if not was_certain:
+                self.downtimes.append((since, self.now))
+        if life.is_current and owned.owner.is_caught_up:
+            check_live(self.replayed, owned.owner.state, owned.consumed)
+
+    def _check_rebuilt(self, life: Life) -> None:
         self.immortal = True
-        rebuilt = drive(rebuild(ports))
+        rebuilt = drive(rebuild(memory_ports(life)))
         self.immortal = False
         snapshot = None if self.snapshot is None else self.snapshot[1]
         known = None if snapshot is None else max(snapshot.consumed, snapshot.own_through)
         check_rebuilt(self.replayed, rebuilt.owner.state, rebuilt.consumed, known)
 
     def _arrive(self, everything: bool) -> None:
+        assert self.life is not None
         end = len(self.runs) if everything else self.rng.randint(self.runs_arrived, len(self.runs))
-        self.inbox.runs += self.run_entries[self.runs_arrived : end]
+        self.life.inbox.runs += self.run_entries[self.runs_arrived : end]
         self.runs_arrived = end
         if everything or self.now - self.jobs_arrived_at > LAG:
             end, self.jobs_arrived_at = len(self.jobs), self.now
         else:
             end = self.rng.randint(self.jobs_arrived, len(self.jobs))
-        self.inbox.jobs += self.job_entries[self.jobs_arrived : end]
+        self.life.inbox.jobs += self.job_entries[self.jobs_arrived : end]
         self.jobs_arrived = end
 
 
