@@ -1,0 +1,174 @@
+"""How much may be queued and running: by slots, by what ends, shared by partitions. The clock is the test's own."""
+
+import pytest
+
+from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.partition.room import PARTS, route_of
+from waterclock.proto.heartbeats import ExecutorHeartbeat
+from waterclock.scheduler.credit import _AT_FIRST, _FREE, _PER_SLOT, _SECONDS, _SHORT, Credit, PartitionRoom
+
+ROUTE = route_of("default", None, "light")
+HEAVY = route_of("default", None, "heavy")
+MOMENT = SECOND // 100
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def executor(slots: int, *, tier: str = "light", handlers: list[str] | None = None) -> ExecutorHeartbeat:
+    return ExecutorHeartbeat(
+        instance=f"executor of {slots}", tier=tier, queues=["default"], slots=slots, handlers=handlers or []
+    )
+
+
+def fill(room: PartitionRoom, route: str = ROUTE) -> int:
+    """As many as it lets in; how many the partition has then."""
+    while room.has(route):
+        room.began(route)
+    return room.used[route]
+
+
+def credit_of(partitions: int, rooms: int | None = None) -> tuple[Credit, Clock, list[PartitionRoom]]:
+    clock = Clock()
+    credit = Credit(partitions, clock)
+    return credit, clock, [credit.open() for _ in range(partitions if rooms is None else rooms)]
+
+
+def seconds(credit: Credit, clock: Clock, room: PartitionRoom, count: int, ended: int, ran: int) -> None:
+    """So many ended in each of some seconds, and as many as had room came after them."""
+    for _ in range(count):
+        for _ in range(ended):
+            if not room.used[ROUTE]:
+                room.began(ROUTE)
+            room.ended(ROUTE, ran)
+        clock.now += 1.0
+        credit.measure()
+        fill(room)
+
+
+def test_it_begins_with_a_little() -> None:
+    _, _, (room,) = credit_of(1)
+    assert fill(room) == _AT_FIRST
+
+
+def test_some_runs_for_each_slot_that_serves_the_route() -> None:
+    credit, clock, (room,) = credit_of(1)
+    credit.set_slots([executor(600), executor(400)])
+    assert fill(room) == _PER_SLOT * 1000
+    assert fill(room, HEAVY) == _AT_FIRST, "a light executor serves no heavy work"
+    credit.set_slots([executor(2000, tier="heavy")])
+    clock.now += 1.0
+    credit.measure()
+    assert fill(room, HEAVY) == _PER_SLOT * 2000
+    assert fill(room) == _PER_SLOT * 2000, "a heavy one serves light work, too"
+
+
+def test_a_handler_is_a_route_of_its_own() -> None:
+    credit, _, (room,) = credit_of(1)
+    credit.set_slots([executor(500, handlers=["resize"]), executor(500)])
+    assert fill(room, route_of("default", "resize", "light")) == _PER_SLOT * 500
+    assert fill(room, route_of("default", "other", "light")) == _AT_FIRST
+    assert fill(room) == _PER_SLOT * 1000
+
+
+def test_a_scheduler_has_its_share_by_the_partitions_it_owns() -> None:
+    credit, _, rooms = credit_of(16, rooms=4)
+    credit.set_slots([executor(1000)])
+    for room in rooms:
+        fill(room)
+    assert credit.routes[ROUTE].limit == _PER_SLOT * 1000 / 4
+
+
+def test_short_work_may_have_as_much_as_ends_in_a_moment() -> None:
+    credit, clock, (room,) = credit_of(1)
+    credit.set_slots([executor(16)])
+    fill(room)
+    rate = int(4 * _SHORT / _SECONDS)
+    seconds(credit, clock, room, 1, ended=10, ran=100)
+    assert credit.routes[ROUTE].limit == _SHORT, "a crowd that is due at once need not wait for ends"
+    seconds(credit, clock, room, 4, ended=rate, ran=100)
+    assert credit.routes[ROUTE].limit == pytest.approx(_SECONDS * rate, rel=0.1)
+    assert not credit.routes[ROUTE].waits_for_slots
+
+
+def test_slow_work_is_limited_by_its_slots_however_long_it_goes_on() -> None:
+    credit, clock, (room,) = credit_of(1)
+    credit.set_slots([executor(100)])
+    fill(room)
+    seconds(credit, clock, room, 60, ended=10, ran=10 * SECOND)
+    assert credit.routes[ROUTE].limit == max(_PER_SLOT * 100, _AT_FIRST)
+    assert credit.routes[ROUTE].waits_for_slots
+
+
+def test_a_rate_that_is_no_longer_reached_is_forgotten_while_something_waits() -> None:
+    credit, clock, (room,) = credit_of(1)
+    fill(room)
+    seconds(credit, clock, room, 5, ended=10_000, ran=MOMENT)
+    before = credit.routes[ROUTE].best
+    seconds(credit, clock, room, 5, ended=500, ran=MOMENT)
+    assert credit.routes[ROUTE].best < before / 2
+
+
+def test_what_it_can_do_is_not_forgotten_while_there_is_little_to_do() -> None:
+    credit, clock, (room,) = credit_of(1)
+    fill(room)
+    seconds(credit, clock, room, 5, ended=10_000, ran=MOMENT)
+    for _ in range(room.used[ROUTE]):
+        room.ended(ROUTE, MOMENT)
+    clock.now += 1.0
+    credit.measure()  # the last time that something waited
+    before = credit.routes[ROUTE].best
+    assert before > 5_000
+    for _ in range(20):
+        clock.now += 1.0
+        credit.measure()
+    assert credit.routes[ROUTE].best >= before
+
+
+def test_the_flood_in_one_partition_leaves_each_other_its_part() -> None:
+    _, _, rooms = credit_of(4)
+    flood = fill(rooms[0])
+    assert flood == _AT_FIRST * _FREE
+    others = [fill(room) for room in rooms[1:]]
+    assert others == [_AT_FIRST / 4] * 3, "an equal part, whatever the flood has"
+
+
+def test_a_partition_that_is_closed_gives_its_use_back_once() -> None:
+    credit, _, rooms = credit_of(2)
+    had = fill(rooms[0])
+    assert credit.routes[ROUTE].used == had
+    credit.close(rooms[0])
+    assert credit.routes[ROUTE].used == 0
+    assert fill(rooms[1]) == _AT_FIRST
+    credit.close(rooms[0])
+    assert credit.routes[ROUTE].used == _AT_FIRST
+
+
+def test_each_end_makes_room_for_one_more_before_the_next_measurement() -> None:
+    _, _, (room,) = credit_of(1)
+    fill(room)
+    room.ended(ROUTE, None)
+    assert room.has(ROUTE)
+
+
+def test_runs_of_parts_wait_only_when_others_have_taken_much_too_much() -> None:
+    credit, clock, (room,) = credit_of(1)
+    fill(room)
+    seconds(credit, clock, room, 4, ended=100, ran=MOMENT)
+    assert room.has(PARTS)
+    for _ in range(int(credit.routes[ROUTE].limit)):
+        room.began(ROUTE)
+    assert not room.has(PARTS)
+
+
+def test_nothing_is_measured_when_no_time_has_passed() -> None:
+    credit, _, (room,) = credit_of(1)
+    fill(room)
+    room.ended(ROUTE, MOMENT)
+    credit.measure()
+    assert credit.routes[ROUTE].ended == 1

@@ -1,0 +1,75 @@
+"""How far behind: what counts as to be drained, and since when it is too much."""
+
+import pytest
+
+from unit.domain.test_backlog import armed, backlog_of
+from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.partition.backlog import Backlog
+from waterclock.scheduler.credit import Credit, Route
+from waterclock.scheduler.load import LoadMeter, PartitionLoad
+
+NOW = 1_790_000_000 * SECOND
+FAST = Route(seconds=0.001, slots=16, rate=100.0, best=200.0)
+SLOW = Route(seconds=60.0, slots=16, rate=1.0, best=2.0)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def now_us(self) -> int:
+        return self.now
+
+
+def waiting(count: int, route: str, *, due: int = NOW - SECOND) -> Backlog:
+    return backlog_of(*(armed(f"{route}{number}", due, route=route) for number in range(count)))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def meter(clock: Clock) -> LoadMeter:
+    credit = Credit(1, clock=lambda: 0.0)
+    credit.routes |= {"fast": FAST, "slow": SLOW}
+    return LoadMeter(credit, clock)
+
+
+def test_what_waits_for_the_system_and_what_is_unread_is_to_be_drained(meter: LoadMeter) -> None:
+    load = meter.measure([PartitionLoad(waiting(5, "fast"), unread=7), PartitionLoad(waiting(2, "fast"), 0)])
+    assert (load.to_drain, load.behind_seconds) == (14, 1.0)
+    assert load.ended_per_second == 101.0, "what ends while it is behind"
+
+
+def test_what_waits_for_the_slots_of_slow_work_is_a_queue_and_no_lack(meter: LoadMeter) -> None:
+    load = meter.measure([PartitionLoad(waiting(50, "slow", due=NOW - 60 * SECOND), unread=0)])
+    assert (load.to_drain, load.behind_seconds) == (0, 0.0)
+    assert load.ended_per_second == 1_000.0, "it has not been tried"
+
+
+def test_a_route_that_nobody_has_used_yet_counts(meter: LoadMeter) -> None:
+    assert meter.measure([PartitionLoad(waiting(3, "new"), unread=0)]).to_drain == 3
+
+
+def test_too_much_that_waits_for_slow_work_counts_after_all(
+    meter: LoadMeter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("waterclock.scheduler.load._MOST_WAITING", 10)
+    assert meter.measure([PartitionLoad(waiting(10, "slow"), unread=0)]).to_drain == 0
+    assert meter.measure([PartitionLoad(waiting(11, "slow"), unread=0)]).to_drain == 11
+
+
+def test_it_is_saturated_from_the_limit_on_until_half_of_it(meter: LoadMeter, clock: Clock) -> None:
+    def measure(count: int) -> int | None:
+        clock.now += SECOND
+        return meter.measure([PartitionLoad(waiting(count, "fast"), unread=0)]).saturated_since
+
+    assert measure(1_000) is None, "9.9 s at 101 a second"
+    since = measure(1_100)
+    assert since == clock.now
+    assert measure(5_000) == since
+    assert measure(600) == since, "6 s: not yet relieved"
+    assert measure(400) is None
+    assert measure(600) is None, "and not saturated again below the limit"
