@@ -120,7 +120,7 @@ def _jobs(common: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
 
 
 def _runs(common: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
-    """No delete markers: they would raise the time to live of a lease to their own."""
+    """No delete markers: they would raise the time to live of a lease to their own. (The version before wrote such.)"""
     return {
         **common,
         **_named(names.RUNS, names.runs_subject(), names.lease_subject()),
