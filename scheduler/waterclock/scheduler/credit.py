@@ -24,7 +24,10 @@ load; two seconds were no faster.
 """
 _AT_FIRST = 256
 _SHORT = 3072
-"""The least limit of a route whose runs are short: a crowd of them that is due at once need not wait for ends."""
+"""The least limit of a route whose runs are short and of which nothing waits: a crowd of them that is due at once need
+not wait for ends."""
+_CONTENDED = 512
+"""The same if something does wait."""
 _SHORT_SECONDS = 0.25
 """Runs that are executed in less than this are short."""
 _HALF_LIFE = 2.0
@@ -68,8 +71,8 @@ class Route(Struct):
             seconds = self.executed_for / self.executed / SECOND
             self.seconds = seconds if self.seconds is None else (self.seconds + seconds) / 2
         self.ended = self.executed = self.executed_for = 0
-        self.refused = False
         self.limit = self._limit(share)
+        self.refused = False
 
     @property
     def is_short(self) -> bool:
@@ -85,7 +88,8 @@ class Route(Struct):
         return self.slots < _SLOTS_TO_SPARE * self.best * self.seconds
 
     def _limit(self, share: float) -> float:
-        at_least = share * max(_PER_SLOT * self.slots, _SHORT if self.is_short else _AT_FIRST)
+        short = _CONTENDED if self.refused else _SHORT
+        at_least = share * max(_PER_SLOT * self.slots, short if self.is_short else _AT_FIRST)
         return at_least if self.waits_for_slots else max(at_least, _SECONDS * self.best)
 
 

@@ -79,9 +79,9 @@ def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
 
 def move_cursor(state: PartitionState, cursor: Cursor) -> None:
     """The owner has come further. What its cursor covers now need not be remembered as decided ahead of it."""
-    state.cursor = cursor
-    if state.ahead:
-        time, jobs = cursor.time, cursor.settled_jobs
+    before, state.cursor = state.cursor, cursor
+    time, jobs = cursor.time, cursor.settled_jobs
+    if state.ahead and (time, jobs) != (before.time, before.settled_jobs):
         state.ahead = {job: mark for job, mark in state.ahead.items() if mark[1] > time or mark[2] > jobs}
 
 

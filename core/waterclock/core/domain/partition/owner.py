@@ -47,8 +47,11 @@ from waterclock.proto.work import ClaimReply, ClaimRequest
 _TICK = 1000
 _SLICE = 128
 """How much one pass decides: then others have their turn."""
-_MOST_AHEAD = 5_000
-"""How many jobs may have been decided ahead of one that has waited longer. Then that one goes, room or not."""
+_MOST_AHEAD = 20_000
+"""How many one-shots may have been decided ahead of a job that has waited longer. Then that one goes, room or not: what
+was decided ahead must be remembered."""
+_FORCED = 16
+"""How many go like that in a pass."""
 _ASK_AGAIN = 50_000
 """When to look again for room that others may have left, in microseconds."""
 _CHECKPOINT = 5_000_000
@@ -287,11 +290,11 @@ class Owner:
                 self.schedules.fire(item, now)
             elif self._has_timer(item):
                 self._dispatch.queue_again(item, now)
-        for _ in range(_SLICE if len(self.state.ahead) > _MOST_AHEAD else 0):
-            oldest = self.backlog.take_oldest()
-            if oldest is None:
-                break
-            self.schedules.fire(oldest, now)
+        if len(self.state.ahead) > _MOST_AHEAD + len(self.schedules.armed):
+            for _ in range(_FORCED):
+                oldest = self.backlog.take_oldest()
+                if oldest is not None:
+                    self.schedules.fire(oldest, now)
         return left <= 0
 
     def _has_timer(self, run: Run) -> bool:
