@@ -4,6 +4,7 @@ or stands still (life.py). What is fenced is refused once somebody else owns the
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -124,14 +125,11 @@ class MemoryIndex:
                 world.index[key] = (world.index_revision, value)
         await life.end()
 
-    async def remove(self, job_id: str, version: int) -> None:
-        def is_void(key: str) -> bool:
-            *_, of_job, of_version = key.split(".")
-            return of_job == job_id and int(of_version) <= version
-
-        await self._life.begin()
-        self._purge(is_void)
-        await self._life.end()
+    async def remove(self, void: Mapping[str, int]) -> None:
+        for job_id, version in void.items():
+            await self._life.begin()
+            self._purge(partial(_is_void, job_id, version))
+            await self._life.end()
 
     async def purge_before(self, instant: int) -> None:
         await self._life.begin(READ)
@@ -148,6 +146,11 @@ class MemoryIndex:
         for key, (revision, _) in list(index.items()):
             if void(key) and revision <= self._life.index_known:
                 del index[key]
+
+
+def _is_void(job_id: str, version: int, key: str) -> bool:
+    *_, of_job, of_version = key.split(".")
+    return of_job == job_id and int(of_version) <= version
 
 
 def _minute(key: str) -> int | None:

@@ -55,8 +55,8 @@ async def _record(ports: Ports, owner: Owner, decided: Pass) -> None:
         ports.metrics.decided(decided.events)
     if decided.obsolete_keys:
         await ports.index.write(dict.fromkeys(decided.obsolete_keys))
-    for job_id, version in decided.void_entries.items():
-        await ports.index.remove(job_id, version)
+    if decided.void_entries:
+        await ports.index.remove(decided.void_entries)
     owner.cleaned(owner.state.cursor.jobs)
 
 

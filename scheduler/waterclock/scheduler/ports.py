@@ -111,8 +111,8 @@ class TimingIndex(Protocol):
     async def write(self, changes: Mapping[str, bytes | None]) -> None:
         """None deletes."""
 
-    async def remove(self, job_id: str, version: int) -> None:
-        """A job's entries of versions up to this one, wherever they are."""
+    async def remove(self, void: Mapping[str, int]) -> None:
+        """The entries of some jobs, each of versions up to one, wherever they are."""
 
     async def purge_before(self, instant: Instant) -> None:
         """Drop the minutes that ended before an instant up to which everything is decided."""

@@ -91,8 +91,8 @@ async def _remove_void_entries(ports: Ports, owner: Owner) -> None:
             for event in decode_job_frame(entry.data).events:
                 if not isinstance(event, JobCreated):
                     void[event.job_id] = entry.sequence - 1
-    for job_id, version in void.items():
-        await ports.index.remove(job_id, version)
+    if void:
+        await ports.index.remove(void)
     owner.cleaned(cursor.jobs)
 
 

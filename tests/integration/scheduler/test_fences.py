@@ -183,7 +183,7 @@ async def test_a_stale_owner_removes_nothing_that_was_written_after_it(
         await b.take()
         await b.index.write({key: b"2"})
         await a.index.purge_before(10**15)
-        await a.index.remove("job", 1)
+        await a.index.remove({"job": 1})
         bucket = Bucket(connection, Publisher(connection), names.TIMING)
         assert [entry.value for entry in await bucket.scan(names.timing_minute(PARTITION, 100))] == [b"2"]
 
@@ -231,7 +231,7 @@ async def test_whatever_is_read_waits_for_a_server_that_hangs(
             waiting = [
                 asyncio.create_task(log.keep_lease()),
                 asyncio.create_task(owner.index.write({key: b"1"})),
-                asyncio.create_task(owner.index.remove("other", 1)),
+                asyncio.create_task(owner.index.remove({"other": 1})),
             ]
             done, _ = await asyncio.wait(waiting, timeout=6)
             assert not done

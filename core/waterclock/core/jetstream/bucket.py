@@ -4,7 +4,8 @@ A key that was deleted or has expired may leave a marker behind. A marker counts
 it compares with the marker's sequence.
 """
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -23,6 +24,7 @@ has left nothing tells it that this was deleted.
 """
 
 _CREATE_TRIES = 5
+_AT_A_TIME = 32
 _FEW = 3
 
 
@@ -105,10 +107,14 @@ class Bucket:
         last = 0
         for start in range(0, len(messages), MAX_BATCH):
             last = await self._publisher.publish_batch(messages[start : start + MAX_BATCH], expect=fence)
-        for key, value in entries.items():
-            if value is None:
-                await self.purge(key, through=last)
+        await self.purge_each([key for key, value in entries.items() if value is None], through=last)
         return last
+
+    async def purge_each(self, keys: Sequence[str], *, through: int) -> None:
+        """Remove many keys, several at a time: each is a call, and most of it is waiting."""
+        for start in range(0, len(keys), _AT_A_TIME):
+            chunk = keys[start : start + _AT_A_TIME]
+            await asyncio.gather(*(self.purge(key, through=through) for key in chunk))
 
     async def purge(self, pattern: str, *, through: int | None = None) -> None:
         """Remove every key under a pattern, without markers; only what is not after a sequence, if given."""

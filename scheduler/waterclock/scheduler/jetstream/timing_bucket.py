@@ -5,6 +5,7 @@ owner writes before it reads the index. All that an owner writes expects that ke
 replaced cannot bring back what the new one has removed.
 """
 
+import asyncio
 from collections.abc import Mapping
 from functools import partial
 
@@ -19,6 +20,7 @@ from waterclock.proto.events import Instant
 from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.ports import LeaseLost
 
+_AT_A_TIME = 32
 _SCAN_BY_HOUR = 120
 """From this many minutes on, a stretch is read hour by hour."""
 
@@ -88,9 +90,15 @@ class TimingBucket:
         except Conflict as error:
             raise LeaseLost(f"the index of partition {self._partition} has another owner: {error}") from error
 
-    async def remove(self, job_id: str, version: int) -> None:
+    async def remove(self, void: Mapping[str, int]) -> None:
         """Not fenced, and harmless from a stale owner: what made these entries void is in the log, whose appends are
         fenced, and no owner ever writes an entry of a version that the log has passed."""
+        jobs = list(void.items())
+        for start in range(0, len(jobs), _AT_A_TIME):
+            chunk = jobs[start : start + _AT_A_TIME]
+            await asyncio.gather(*(self._remove(job_id, version) for job_id, version in chunk))
+
+    async def _remove(self, job_id: str, version: int) -> None:
         pattern = names.timing_of_job(self._partition, job_id)
         keys = await until_known(f"entries of {job_id}", partial(self._bucket.keys, pattern))
         for key in keys:

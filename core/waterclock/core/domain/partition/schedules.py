@@ -298,12 +298,12 @@ class Schedules:
         spec, fires = item.unpack()
         if self._exhausted(item.job_id, spec):
             self._end(item.job_id, item.version, f"max_fires of {spec.schedule.max_fires} reached", now)
-            self._decisions.void_index(item.job_id, item.version)
+            self._leave_index(item)
             return
         following = self._next(item.job_id, item.version, spec, item.since, item.after)
         if following is None:
             self._end(item.job_id, item.version, "no further fire", now)
-            self._decisions.void_index(item.job_id, item.version)
+            self._leave_index(item)
             return
         if item.hot:
             following.hot = is_hot(fires, following.scheduled)
@@ -312,8 +312,13 @@ class Schedules:
                 self._pack(following, self.armed)
                 self._wheel.add(following.due, following)
                 return
-            self._decisions.open.obsolete_keys.append(key_of(self._partition, item))
+            self._leave_index(item)
         self._store(following, now)
+
+    def _leave_index(self, item: ArmedSchedule) -> None:
+        """A minute is purged when it has passed; a hot entry stays until it is removed."""
+        if item.hot:
+            self._decisions.open.obsolete_keys.append(key_of(self._partition, item))
 
     def _store(self, item: ArmedSchedule, now: Instant) -> None:
         """Write a schedule to the index, and arm it if its fire is near. What is due already need not be written: until
