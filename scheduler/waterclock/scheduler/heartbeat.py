@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
+from math import ceil
 
 import uvloop
 
@@ -27,7 +28,6 @@ from waterclock.proto.codec import encode
 from waterclock.proto.heartbeats import SchedulerHeartbeat
 
 BEAT = 0.4
-TTL = 2.0
 _MARGIN = 0.5
 _TURNS = 2
 _STALLED = 3.0
@@ -43,6 +43,8 @@ class Heartbeat:
         """How often somebody may have taken us for dead: beats came too far apart."""
         self._settings = settings
         self._dead_after = settings.lease_seconds
+        self._ttl = max(2, ceil(settings.lease_seconds))
+        """Not less than we may be silent: who comes new must not take a missing heartbeat for a death."""
         self._instance = instance
         self._subject = names.kv_subject(names.CONTROL, names.member_key("scheduler", instance))
         self._message = b""
@@ -151,7 +153,7 @@ class Heartbeat:
         answer.add_done_callback(answered)
         try:
             connection.nc.send(
-                publish_command(self._subject, reply, {"Nats-TTL": f"{TTL:.0f}s"}, self._message)
+                publish_command(self._subject, reply, {"Nats-TTL": f"{self._ttl}s"}, self._message)
             )
         except Disconnected:
             connection.inbox.forget(reply)

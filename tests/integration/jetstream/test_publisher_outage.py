@@ -9,8 +9,10 @@ import pytest
 from integration.jetstream.outage import hanging, kill, restart, start
 from integration.jetstream.relay import Relay, relay
 from servers.server import Server
+from support.waiting import eventually
+from waterclock.core.jetstream import publisher as publisher_module
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import Conflict, LogUnavailable
+from waterclock.core.jetstream.errors import Conflict, LogFull, LogUnavailable
 from waterclock.core.jetstream.messages import last_message, message_at, stream_state
 from waterclock.core.jetstream.publisher import Expect, Message, Publisher
 
@@ -191,3 +193,41 @@ async def test_work_whose_answer_was_lost_is_left_to_the_owner(connection: Conne
             await writing
     assert (await stream_state(connection, "WORK")).messages == 1
     assert await last_message(connection, "WORK", "wc.work.a.light.0.r.1") is not None
+
+
+async def test_a_repeat_that_the_server_does_not_recognize_is_not_stored_again(
+    connection: Connection, log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is lost, and the server has forgotten the id before the repeat comes. The expectation still holds."""
+    monkeypatch.setattr(publisher_module, "_ATTEMPT", 1.0)
+    monkeypatch.setattr(publisher_module, "_IDS_KEPT", 0.5)
+    config = (await connection.api("STREAM.INFO.RUNS"))["config"]
+    await connection.api("STREAM.UPDATE.RUNS", config | {"duplicate_window": 100_000_000})
+    async with relay(log_url) as wire, Connection.open(wire.url, name="far") as far:
+        patient = Publisher(far, deadline=None)
+        token = await patient.publish("wc.lease.1", b"{}")
+        fence = Expect(last_subject_sequence=token, subject="wc.lease.1")
+        wire.swallowed.clear()
+        wire.muted = True
+        publishing = asyncio.create_task(patient.publish("wc.runs.1", b"frame", expect=fence))
+        await wire.swallowed.wait()
+        wire.muted = False
+        sequence = await publishing
+        state = await stream_state(connection, "RUNS")
+        assert (sequence, state.last_seq) == (token + 1, token + 1)
+
+
+async def test_without_a_deadline_a_full_stream_is_waited_for(
+    connection: Connection, publisher: Publisher, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = (await connection.api("STREAM.INFO.RUNS"))["config"]
+    await connection.api("STREAM.UPDATE.RUNS", config | {"max_msgs": 1})
+    await publisher.publish("wc.runs.1", b"1")
+    with pytest.raises(LogFull):
+        await publisher.publish("wc.runs.1", b"2")
+    patient = Publisher(connection, deadline=None)
+    publishing = asyncio.create_task(patient.publish("wc.runs.1", b"2"))
+    await eventually(lambda: "wc.runs.1 waits for the log" in caplog.text)
+    assert not publishing.done()
+    await connection.api("STREAM.UPDATE.RUNS", config)
+    assert await publishing == 2
