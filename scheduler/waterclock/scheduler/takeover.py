@@ -51,6 +51,8 @@ async def take_over(ports: Ports) -> TakenOver:
     await _read_unsettled(ports, owner)
     await _read_definitions(ports, owner)
     owner.resume(ports.clock.now_us())
+    # A pass begins by reading the index further: what is to be in it must be there by then.
+    await carry_out(ports, owner, owner.take_pass())
     return TakenOver(owner=owner, consumed=rebuilt.consumed)
 
 
