@@ -162,6 +162,9 @@ class Owner:
             self.schedules.nobody_decided(since, now)
         if now > cursor.alive:
             self._move_cursor(alive=now)
+        if not cursor.time:
+            # Nobody has owned it: the index is empty, and for what was due before there are the definitions.
+            self._move_cursor(time=now - 1)
 
     # -- reading ----------------------------------------------------------------------------------------
 
