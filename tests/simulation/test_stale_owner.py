@@ -39,7 +39,7 @@ def test_a_stale_owner_does_not_restore_what_was_removed_from_the_index(
         patched.setattr(World, "_is_found_alive", lambda *_: False)
         world.step(everything=True)
     assert len(world.stale) == 1
-    (first, _), world.life, world.owned = world.stale[0], None, None
+    (first, *_), world.life, world.owned = world.stale[0], None, None
     first.is_certain = False
     world.step(everything=True)
     assert world.index, "the second owner has stored the schedule"

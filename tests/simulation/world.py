@@ -69,8 +69,8 @@ class World:
     """The owner's process. None: it is dead, or taken for dead."""
     owned: OwnedPartition | None = None
     term: int = 0
-    stale: list[tuple[Life, Process]] = field(default_factory=list)
-    """Those who were taken for dead, and where they stand."""
+    stale: list[tuple[Life, Process, OwnedPartition | None]] = field(default_factory=list)
+    """Those who were taken for dead, where they stand, and what they own."""
     awakened: int = 0
     refused: int = 0
     downtimes: list[tuple[int, int]] = field(default_factory=list)
@@ -132,8 +132,9 @@ class World:
         for key in [key for key, work in self.work.items() if work.holder is None]:
             if self.rng.random() < 0.5:
                 del self.work[key]
-        if self.owned is not None:
-            self.owned.recover()
+        for owned in (self.owned, *(owned for *_, owned in self.stale)):
+            if owned is not None:
+                owned.recover()
 
     # -- the owner ----------------------------------------------------------------------------------------
 
@@ -150,9 +151,15 @@ class World:
 
     def wake_stale(self) -> None:
         """One that was taken for dead goes on where it stood. It finishes its pass, if nothing refuses it before."""
-        if self.stale:
-            self.awakened += 1
-            self._run(*self.stale.pop(self.rng.randrange(len(self.stale))))
+        if not self.stale:
+            return
+        self.awakened += 1
+        life, process, owned = self.stale.pop(self.rng.randrange(len(self.stale)))
+        if life.is_current:  # nobody has taken its place
+            self.life, self.owned = life, owned
+            if owned is not None:
+                self._arrive(False)
+        self._run(life, process)
 
     def claim(self, request: ClaimRequest) -> list[ClaimReply]:
         """Ask the owner. The answer comes into this list: at once, later if it stands still, or never if it dies."""
@@ -196,8 +203,9 @@ class World:
         """Let a process go on until its work is done, it ends, or it stands still."""
         try:
             while True:
+                owned = self.owned if life is self.life else None
                 if isinstance(work.send(None), StandsStill) and not self._is_found_alive(life):
-                    self.stale.append((life, work))
+                    self.stale.append((life, work, owned))
                     return
         except StopIteration:
             return

@@ -50,3 +50,33 @@ def test_next_due_is_exact_for_what_is_near() -> None:
     assert wheel.next_due() == START + 20_000
     assert wheel.take(START + 19_999) == []
     assert wheel.take(START + 20_000) == [(START + 20_000, "soon")]
+
+
+@given(st.lists(st.integers(-50_000, 50_000), max_size=30), st.integers(1, 7))
+def test_a_slice_at_a_time_hands_out_the_same_in_the_same_order(offsets: list[int], most: int) -> None:
+    at_once: Wheel[int] = Wheel(START)
+    sliced: Wheel[int] = Wheel(START)
+    for number, offset in enumerate(offsets):
+        at_once.add(START + offset, number)
+        sliced.add(START + offset, number)
+    now = START + 20_000
+    expected = [at for at, _ in at_once.take(now)]
+    found: list[int] = []
+    while part := sliced.take(now, most):
+        assert len(part) <= most
+        found += [at for at, _ in part]
+        left = sliced.next_due()
+        if len(found) < len(expected):
+            assert left == expected[len(found)], "what is left is due, and the wheel says since when"
+    assert found == expected
+    assert len(sliced) == len(at_once)
+
+
+def test_what_is_left_of_a_slice_goes_before_what_comes_due_later() -> None:
+    wheel: Wheel[str] = Wheel(START)
+    for name, offset in (("a", 1_000), ("b", 2_000), ("c", 9_000)):
+        wheel.add(START + offset, name)
+    assert [name for _, name in wheel.take(START + 5_000, 1)] == ["a"]
+    wheel.add(START + 500, "late")
+    assert [name for _, name in wheel.take(START + 10_000, 2)] == ["late", "b"]
+    assert [name for _, name in wheel.take(START + 10_000)] == ["c"]

@@ -89,11 +89,22 @@ def test_short_work_may_have_as_much_as_ends_in_a_moment() -> None:
     credit.set_slots([executor(16)])
     fill(room)
     rate = int(4 * _SHORT / _SECONDS)
-    seconds(credit, clock, room, 1, ended=10, ran=100)
-    assert credit.routes[ROUTE].limit == _SHORT, "a crowd that is due at once need not wait for ends"
     seconds(credit, clock, room, 4, ended=rate, ran=100)
     assert credit.routes[ROUTE].limit == pytest.approx(_SECONDS * rate, rel=0.1)
     assert not credit.routes[ROUTE].waits_for_slots
+
+
+def test_a_crowd_of_short_work_need_not_wait_for_ends_unless_something_waits_already() -> None:
+    credit, clock, (room,) = credit_of(1)
+    for _ in range(2):
+        room.began(ROUTE)
+        room.ended(ROUTE, 100)
+        clock.now += 1.0
+        credit.measure()
+    assert fill(room) == _SHORT
+    clock.now += 1.0
+    credit.measure()
+    assert _AT_FIRST <= credit.routes[ROUTE].limit < _SHORT
 
 
 def test_slow_work_is_limited_by_its_slots_however_long_it_goes_on() -> None:
