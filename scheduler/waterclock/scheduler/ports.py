@@ -109,7 +109,7 @@ class TimingIndex(Protocol):
         """The entries of a stretch of minutes, both ends included."""
 
     async def write(self, changes: Mapping[str, bytes | None]) -> None:
-        """None deletes."""
+        """None deletes: an entry that would not fire again if it were still there. Raises LeaseLost."""
 
     async def remove(self, void: Mapping[str, int]) -> None:
         """The entries of some jobs, each of versions up to one, wherever they are."""

@@ -4,8 +4,7 @@ A key that was deleted or has expired may leave a marker behind. A marker counts
 it compares with the marker's sequence.
 """
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -19,12 +18,11 @@ from waterclock.proto import names
 _TOMBSTONE = {"KV-Operation": "DEL"}
 _PASSING_TOMBSTONE = _TOMBSTONE | {"Nats-TTL": "10s"}
 """Leaves by itself: a dead key costs the server as much memory as a live one. Only for a key that would have left by
-itself, too. A server that is killed finds what a tombstone has replaced in its files again, and once the tombstone
+itself, too, or that does no harm when it is there again. A server that is killed finds what a tombstone has replaced in its files again, and once the tombstone
 has left nothing tells it that this was deleted.
 """
 
 _CREATE_TRIES = 5
-_AT_A_TIME = 32
 _FEW = 3
 
 
@@ -95,11 +93,12 @@ class Bucket:
     async def change_fenced(self, entries: Mapping[str, bytes | None], fence: Expect) -> int:
         """Write and remove (None) in atomic batches of a thousand, unless the fence has moved: that is a Conflict.
 
-        What is removed is replaced by a tombstone in the batch, and then purged together with it. A purge cannot be
-        fenced, but this one takes only what the batch has replaced. Returns the sequence of the last message.
+        What is removed is replaced by a tombstone that leaves by itself: a purge cannot be fenced, and is a call for
+        each key. So only for keys that may come back when the server is killed. Returns the sequence of the last
+        message.
         """
         messages = [
-            Message(subject=self._subject(key), data=b"", headers=_TOMBSTONE)
+            Message(subject=self._subject(key), data=b"", headers=_PASSING_TOMBSTONE)
             if value is None
             else Message(subject=self._subject(key), data=value)
             for key, value in entries.items()
@@ -107,14 +106,7 @@ class Bucket:
         last = 0
         for start in range(0, len(messages), MAX_BATCH):
             last = await self._publisher.publish_batch(messages[start : start + MAX_BATCH], expect=fence)
-        await self.purge_each([key for key, value in entries.items() if value is None], through=last)
         return last
-
-    async def purge_each(self, keys: Sequence[str], *, through: int) -> None:
-        """Remove many keys, several at a time: each is a call, and most of it is waiting."""
-        for start in range(0, len(keys), _AT_A_TIME):
-            chunk = keys[start : start + _AT_A_TIME]
-            await asyncio.gather(*(self.purge(key, through=through) for key in chunk))
 
     async def purge(self, pattern: str, *, through: int | None = None) -> None:
         """Remove every key under a pattern, without markers; only what is not after a sequence, if given."""
