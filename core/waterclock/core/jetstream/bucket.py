@@ -18,8 +18,8 @@ from waterclock.proto import names
 _TOMBSTONE = {"KV-Operation": "DEL"}
 _PASSING_TOMBSTONE = _TOMBSTONE | {"Nats-TTL": "10s"}
 """Leaves by itself: a dead key costs the server as much memory as a live one. Only for a key that would have left by
-itself, too, or that does no harm when it is there again. A server that is killed finds what a tombstone has replaced in its files again, and once the tombstone
-has left nothing tells it that this was deleted.
+itself, too, or that does no harm when it is there again. A server that is killed finds what a tombstone has replaced
+in its files again, and once the tombstone has left nothing tells it that this was deleted.
 """
 
 _CREATE_TRIES = 5
