@@ -141,6 +141,8 @@ class OwnedPartition:
         while taken < len(jobs) and events < _PASS_DEFINITIONS:
             entry = jobs[taken]
             changes = decode_job_frame(entry.data).events
+            if changes and now < changes[-1].at <= self._ports.clock.now_us():
+                break  # it is of later than this pass, which took long: what was due before it is not decided yet
             for number, event in enumerate(changes, 1):
                 self.owner.observe_job(event, entry.sequence, now)
                 if number % _TURN == 0:
