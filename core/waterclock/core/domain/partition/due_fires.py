@@ -46,17 +46,17 @@ class FireDecider:
         run_id = ids.run_id(fire.job_id, fire.scheduled)
         if run_id in state.runs:
             return
+        number: int | None = None
+        if (limit := spec.schedule.max_fires) is not None:
+            number = state.fires_taken.get(fire.job_id, 0) + 1
+            if number > limit:
+                return
         if (unwanted := state.skips.get(run_id)) is not None:
             self._skip(fire, run_id, unwanted, None, now)
             return
         if (late := too_late(spec, fire.due, now)) is not None:
             self._miss(fire, run_id, late, now)
             return
-        number: int | None = None
-        if (limit := spec.schedule.max_fires) is not None:
-            number = state.fires_taken.get(fire.job_id, 0) + 1
-            if number > limit:
-                return
         active = [] if spec.overlap == "allow" else decisions.overlapping(fire.job_id)
         overlap = decide_overlap(spec.overlap, active, caught_up=fire.trigger == "catch_up")
         if overlap.verdict == "skip":
