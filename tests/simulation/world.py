@@ -111,7 +111,8 @@ class World:
         self.append(Frame(writer="others", events=(event,)))
 
     def append(self, frame: Frame) -> int:
-        """What is read is what was written, not what was in memory."""
+        """What is read is what was written, not what was in memory. No two entries have the same time."""
+        self.now += 1
         data = encode(frame)
         self.runs.append(decode_frame(data))
         self.run_entries.append(Stored(len(self.runs), data))
