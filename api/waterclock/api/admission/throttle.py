@@ -20,7 +20,7 @@ _PART_OF_DRAIN = 7.0
 _LONGEST_WAIT = 10.0
 """Who waits for a part of the drain time comes back before there is nothing to do, and as seldom as is of use."""
 _LONGEST_DEBT = 30.0
-_READ_AT_ONCE = 0.5
+_READ_AT_ONCE = 0.25
 _LONGEST_HOLD = 2.0
 _SPREAD = 1.5
 """Callers that are refused at the same moment are told to come back at different ones."""
