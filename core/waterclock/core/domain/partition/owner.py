@@ -47,6 +47,8 @@ from waterclock.proto.work import ClaimReply, ClaimRequest
 _TICK = 1000
 _SLICE = 128
 """How much one pass decides: then others have their turn."""
+_MOST_DUE = 4_096
+"""How much of what came due one pass puts in line. It is little work, and only who is in line has a turn."""
 _MOST_AHEAD = 20_000
 """How many one-shots may have been decided ahead of a job that has waited longer. Then that one goes, room or not: what
 was decided ahead must be remembered."""
@@ -258,11 +260,13 @@ class Owner:
         """Decide what is due and has room, a slice of it. Whether more could be decided at once."""
         has_room, backlog = self._decisions.room.has, self.backlog
         self._looked_at = now
-        for timer, item in self._wheel.take(now, _SLICE):
+        at_once = _SLICE
+        for timer, item in self._wheel.take(now, _MOST_DUE):
             if isinstance(item, ArmedSchedule):
                 if not self.schedules.is_armed(item):
                     continue
-                if not backlog and has_room(item.lane.route):
+                if at_once and not backlog and has_room(item.lane.route):
+                    at_once -= 1
                     self.schedules.fire(item, now)
                 else:
                     backlog.add(item, item.lane)
