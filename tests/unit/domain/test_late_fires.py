@@ -5,8 +5,17 @@ from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.evolve import evolve, move_cursor
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.core.domain.partition.timing_index import ArmedSchedule, decode_entry
-from waterclock.proto.events import Cursor, Frame, JobCreated, JobPaused, JobResumed, RunQueued, RunSucceeded
+from waterclock.core.domain.partition.timing_index import ArmedSchedule, IndexEntry, decode_entry
+from waterclock.proto.events import (
+    Cursor,
+    Frame,
+    JobCreated,
+    JobPaused,
+    JobResumed,
+    JobUpdated,
+    RunQueued,
+    RunSucceeded,
+)
 from waterclock.proto.policies import CatchUp
 
 
@@ -136,6 +145,25 @@ def test_a_one_shot_that_waited_is_found_by_its_definition() -> None:
         "and the first is decided"
     )
     assert after.owner.state.cursor.settled_jobs == 2
+
+
+def test_a_definition_that_has_been_changed_since_does_not_replace_what_the_index_has() -> None:
+    before = Partition(room=0)
+    before.create("waits", once())
+    before.create("job", every(7))
+    spec = every(3600)
+    changed = JobUpdated(job_id="job", spec=spec, at=at(1), created_at=START)
+    before.owner.observe_job(changed, 3, at(1))
+    before.tick(at(1))
+    assert before.owner.state.cursor.settled_jobs == 0
+
+    after = Partition(state=replayed(before), now=at(20))
+    after.owner.load([IndexEntry(job_id="job", version=3, spec=spec, since=at(1))], at(20))
+    armed = armed_in(after.owner, "job")
+    created = JobCreated(job_id="job", spec=every(7), at=START, created_at=START)
+    after.owner.observe_again(created, 2, at(20))
+    after.owner.observe_again(changed, 3, at(20))
+    assert armed_in(after.owner, "job") is armed
 
 
 def test_a_definition_that_the_log_has_not_passed_is_not_observed_again() -> None:

@@ -96,6 +96,8 @@ class Schedules:
         index: that was written when it was first read."""
         job_id, spec = event.job_id, event.spec
         old = self.armed.get(job_id)
+        if old is not None and old.version > version:
+            return  # a later one was read, and what this one had due until then was decided
         if old is not None and old.unsettled:
             old.waiting = False
             del self.armed[job_id]
