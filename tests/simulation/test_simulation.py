@@ -19,7 +19,7 @@ from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.catch_up import GRACE
 from waterclock.proto.events import JobResumed, RunCancelRequested, RunsMissed
 
-SEEDS = 2000
+SEEDS = 1200
 CHUNKS = 10
 
 
