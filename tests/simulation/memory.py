@@ -272,6 +272,9 @@ class MemoryRoom:
     def has(self, route: str) -> bool:
         return self._limit is None or self.used[route] < self._limit
 
+    def waits_for_slots(self, route: str) -> bool:
+        return False
+
     def began(self, route: str) -> None:
         self.used[route] += 1
 

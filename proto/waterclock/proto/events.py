@@ -113,7 +113,8 @@ class RunQueued(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     once: bool = False
     """Its job has no times of its own, so this may be its only run: who comes to wait for it later counts it too."""
     behind_ms: int | None = None
-    """How far behind the system was, where that is why the run was queued more than a second after it was due."""
+    """How far behind the system was, where that is why the run was queued more than a second after it was due. 0: the
+    system was not; the run waited until its queue had a slot."""
 
 
 class RunWaiting(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="waiting"):

@@ -180,6 +180,10 @@ class PartitionRoom:
         state.refused = True
         return False
 
+    def waits_for_slots(self, route: str) -> bool:
+        known = self._credit.routes.get(route)
+        return known is not None and known.waits_for_slots
+
     def began(self, route: str) -> None:
         state = self._credit.routes.get(route) or self._credit.route(route)
         self.used[route] += 1

@@ -7,6 +7,7 @@ perhaps this same process, rebuilds it from the log. When the log is away, it wa
 import asyncio
 import time
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.divergence import Diverged
 from waterclock.core.domain.partition.timing_index import HORIZON
 from waterclock.core.runtime.tasks import supervised
@@ -44,7 +45,6 @@ class PartitionLoop:
             return None
         owner = self._owned.owner
         cursor = owner.state.cursor
-        due = owner.oldest_due()
         return PartitionStatus(
             partition=self.partition,
             token=token or 0,
@@ -52,7 +52,7 @@ class PartitionLoop:
             time_cursor=cursor.time,
             active_runs=len(owner.state.runs),
             armed=len(owner.schedules.armed),
-            lag_seconds=max(0.0, (self._ports.clock.now_us() - due) / 1e6) if due is not None else 0.0,
+            lag_seconds=owner.lag(self._ports.clock.now_us()) / SECOND,
             backlog=len(owner.backlog),
             unread=self._jobs.unread,
         )

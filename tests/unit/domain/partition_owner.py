@@ -17,9 +17,14 @@ class FewAtOnce:
 
     def __init__(self, limit: int) -> None:
         self.left = limit
+        self.slow = False
+        """Whether what waits does so for slow work."""
 
     def has(self, route: str) -> bool:
         return self.left > 0
+
+    def waits_for_slots(self, route: str) -> bool:
+        return self.slow
 
     def began(self, route: str) -> None:
         self.left -= 1

@@ -216,3 +216,18 @@ def test_a_run_that_ended_makes_room_for_one_that_waits() -> None:
     partition.owner.observe_frame(Frame(writer="x", events=(ended,)), 1)
     partition.tick(at(2))
     assert len(partition.queued) == 2
+
+
+def test_what_waits_for_slow_work_is_a_queue_and_no_lag() -> None:
+    partition = Partition(room=1)
+    for name in ("first", "second", "third"):
+        partition.create(name, once())
+    partition.settle(at(0))
+    assert partition.owner.lag(at(100)) == 100 * SECOND
+    partition.room.left += 1
+    partition.settle(at(100))
+    partition.room.slow = True
+    assert partition.owner.lag(at(200)) == 0
+    partition.room.left += 1
+    partition.settle(at(200))
+    assert [event.behind_ms for event in partition.queued] == [None, 100_000, 0]

@@ -334,6 +334,7 @@ def test_due_and_not_decided_because_the_system_is_behind() -> None:
 @pytest.mark.parametrize(
     ("behind_ms", "words"),
     [
+        (0, "it waited 14 s: all slots for its work were taken"),
         (9_000, "it waited 14 s: the system was 9 s behind"),
         (12_000, "it waited 14 s: the system was 12 s behind, callers were slowed down"),
     ],

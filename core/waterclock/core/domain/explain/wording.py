@@ -103,6 +103,8 @@ def moment(at: Instant) -> str:
 
 def behind(event: RunQueued) -> str:
     """How far behind the system was when it queued a run; "" where that delayed nothing."""
+    if event.behind_ms == 0:
+        return "all slots for its work were taken"
     if event.behind_ms is None:
         return ""
     slowed = ", callers were slowed down" if event.behind_ms >= DRAIN_LIMIT_SECONDS * 1000 else ""

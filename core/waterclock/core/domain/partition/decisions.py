@@ -93,8 +93,10 @@ class Decisions:
         """Runs cancelled while queued, and why: an executor that starts one all the same is told to stop."""
         self.to_advance: dict[str, None] = dict.fromkeys((*state.workflow_runs, *state.fan_outs))
         """Runs with parts that something happened to: what follows has not been decided yet."""
+        self.late = False
+        """Something that is due waits for room."""
         self.behind: int = 0
-        """How long the first of those that wait for room has been due, in microseconds."""
+        """How long the first has been due of those that wait for the system, in microseconds."""
         self.without_room: dict[str, None] = {}
         """Runs with parts that would begin more of them if there were room."""
         self.ended_nodes: dict[str, list[str]] = {}

@@ -6,6 +6,7 @@ from waterclock.core.domain.ids import job_of, node_run
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.definition_cache import Definition, Definitions
+from waterclock.core.domain.partition.room import route_of_spec
 from waterclock.core.domain.partition.run_part_specs import member_count, spec_of_run
 from waterclock.core.domain.partition.state import Ended, Run
 from waterclock.core.domain.workflow.conditions import Unusable
@@ -95,7 +96,6 @@ class Dispatch:
                 )
             )
             return
-        behind = self._decisions.behind
         event = RunQueued(
             run_id=run_id,
             at=now if again is None else max(now, again.queued_at + 1),
@@ -118,7 +118,7 @@ class Dispatch:
             output_kept=output_kept if again is None else again.output_kept,
             item=item if again is None else again.item,
             once=_may_be_the_only_run(spec, parent if again is None else again.parent),
-            behind_ms=behind // 1000 if behind and now - due > _LATE else None,
+            behind_ms=self._behind(spec, due, now),
         )
         self._decisions.emit(event)
         self._decisions.open.queued.append((event, spec))
@@ -143,6 +143,13 @@ class Dispatch:
             trigger=run.trigger,
             again=run,
         )
+
+    def _behind(self, spec: JobSpec, due: Instant, now: Instant) -> int | None:
+        """How far behind the system was, if a run is queued late and others wait."""
+        if now - due <= _LATE or not self._decisions.late:
+            return None
+        waits_for_slots = self._decisions.room.waits_for_slots(route_of_spec(spec))
+        return 0 if waits_for_slots else self._decisions.behind // 1000
 
     def next_epoch(self, job_id: str) -> int:
         return self._state.epochs.get(job_id, 0) + 1

@@ -277,8 +277,8 @@ class Owner:
                     self._dispatch.queue_again(item, now)
                 else:
                     backlog.add(item, lane(item.priority, True, namespace_of(item.job_id), item.route))
-        waits_since = backlog.waits_since
-        self._decisions.behind = 0 if waits_since is None else now - waits_since
+        self._decisions.late = bool(backlog)
+        self._decisions.behind = now - (self._late_since() or now)
         more = self._decide_waiting(now) if backlog else False
         self._follow_ups.advance_parents(now)
         decided = min(now // _TICK * _TICK, self.schedules.loaded_until - 1)
@@ -316,6 +316,16 @@ class Owner:
             again = self._looked_at + _ASK_AGAIN
             return again if due is None else min(due, again)
         return due
+
+    def lag(self, now: Instant) -> int:
+        """How long the first has been due of what is not decided, in microseconds. Not of what waits for slow work to
+        end: that is a queue."""
+        due = self._wheel.next_due()
+        return max(0, now - (self._late_since() or now), now - (now if due is None else due))
+
+    def _late_since(self) -> Instant | None:
+        room = self._decisions.room
+        return self.backlog.oldest_on(lambda route: not room.waits_for_slots(route))
 
     def oldest_due(self) -> Instant | None:
         """When the first was due of what is not decided."""

@@ -20,6 +20,9 @@ class Room(Protocol):
     def has(self, route: str) -> bool:
         """Whether one more may be queued there."""
 
+    def waits_for_slots(self, route: str) -> bool:
+        """Whether what has no room there waits for slow work to end, and not for the system."""
+
     def began(self, route: str) -> None:
         """One more run is queued there."""
 
@@ -30,6 +33,9 @@ class Room(Protocol):
 class UnlimitedRoom:
     def has(self, route: str) -> bool:
         return True
+
+    def waits_for_slots(self, route: str) -> bool:
+        return False
 
     def began(self, route: str) -> None:
         pass
