@@ -20,7 +20,7 @@ from waterclock.core.domain.partition.catch_up import GRACE
 from waterclock.proto.events import JobResumed, RunCancelRequested, RunsMissed
 
 SEEDS = 1200
-CHUNKS = 10
+CHUNKS = 24
 
 
 def live(seed: int, steps: int = 100) -> tuple[World, AuditReport]:
