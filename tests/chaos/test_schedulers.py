@@ -33,7 +33,8 @@ pytestmark = pytest.mark.timeout(300)
 PARTITIONS = 16
 JOBS = 200
 SECONDS = 60.0 if os.environ.get("WATERCLOCK_CHAOS") == "long" else 16.0
-LATEST = 4 * SECOND
+LATEST = 10 * SECOND
+"""Later than that would be a downtime. On a machine with nothing else to do it is about 2 s; `bench` measures it."""
 
 
 class Schedulers:

@@ -137,7 +137,7 @@ async def test_through_kill_nine(connection: Connection, publisher: Publisher, n
 
 
 async def test_through_the_loss_of_its_consumer(connection: Connection, publisher: Publisher) -> None:
-    """It is read on all the time: a reader that has enough for now need not notice that its consumer has gone. Where the
+    """It is read on all the time: a reader that has enough for now need not notice that its consumer has gone. If the
     server says nothing about it, that takes up to 18 s on a server that stands alone."""
     await store(publisher, 0, 10_000)
     numbers: list[int] = []
