@@ -97,8 +97,8 @@ class Decisions:
         """Something that is due waits for room."""
         self.behind: int = 0
         """How long the first has been due of those that wait for the system, in microseconds."""
-        self.without_room: dict[str, None] = {}
-        """Runs with parts that would begin more of them if there were room."""
+        self.without_room: dict[str, str] = {}
+        """Runs with parts that would begin more of them if there were room, and on which route."""
         self.ended_nodes: dict[str, list[str]] = {}
         """By workflow run, the nodes that ended since it was last advanced."""
         self._unconfirmed: dict[str, set[str]] = {}

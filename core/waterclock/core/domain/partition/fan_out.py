@@ -118,8 +118,9 @@ class FanOuts:
                 self._need_lines(run.run_id, source, fan_out)
                 return False
             spec = spec_of_member(self._state, run, definition, index, item)
-            if not self._decisions.room.has(route_of_spec(spec)):
-                self._decisions.without_room[run.run_id] = None
+            route = route_of_spec(spec)
+            if not self._decisions.room.has(route):
+                self._decisions.without_room[run.run_id] = route
                 return True
             self._dispatch.queue(
                 member_run(run.run_id, index, run.attempt),

@@ -73,7 +73,11 @@ class FollowUps:
         """Advance the workflow runs and fan-outs that something happened to."""
         decisions = self._decisions
         waiting, decisions.without_room = decisions.without_room, {}
-        decisions.to_advance.update(waiting)
+        for run_id, route in waiting.items():
+            if decisions.room.has(route):
+                decisions.to_advance[run_id] = None
+            elif run_id in self._state.fan_outs:
+                decisions.without_room[run_id] = route
         while decisions.to_advance and len(decisions.open.events) < _PASS_EVENTS:
             run_id = next(iter(decisions.to_advance))
             del decisions.to_advance[run_id]
