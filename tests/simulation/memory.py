@@ -265,12 +265,13 @@ class MemoryExecutors:
 class MemoryRoom:
     """So many runs may be queued or running on a route; without a limit, any number."""
 
-    def __init__(self, limit: int | None) -> None:
-        self._limit = limit
+    def __init__(self, life: Life) -> None:
+        self._world = life.world
         self.used: Counter[str] = Counter()
 
     def has(self, route: str) -> bool:
-        return self._limit is None or self.used[route] < self._limit
+        limit = self._world.room_limit
+        return limit is None or self.used[route] < limit
 
     def waits_for_slots(self, route: str) -> bool:
         return False
@@ -304,7 +305,7 @@ def memory_ports(life: Life) -> Ports:
         lines=MemoryLines(life),
         work=MemoryWorkQueue(life),
         executors=MemoryExecutors(life),
-        room=MemoryRoom(world.room_limit),
+        room=MemoryRoom(life),
         clock=MemoryClock(life),
         metrics=SchedulerMetrics(),
     )

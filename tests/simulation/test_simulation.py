@@ -62,7 +62,9 @@ def settle(world: World, executors: Executors) -> None:
     while world.stale:
         world.wake_stale()
         world.step()
-    for _ in range(20_000):
+    for number in range(20_000):
+        if world.room_limit is not None and number % 100 == 99:
+            world.room_limit *= 2  # a crowd one by one would take long
         world.step(everything=True)
         world.now += 100_000
         busy = executors.drain()
