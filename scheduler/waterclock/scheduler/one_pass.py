@@ -111,8 +111,9 @@ class OwnedPartition:
             self.consumed = entry.sequence
 
     async def write_snapshot(self) -> None:
-        """Not while own frames are on their way back: an outcome may stand before them that contradicts them."""
-        if not self.owner.is_caught_up:
+        """Not while own frames are on their way back: an outcome may stand before them that contradicts them. Nor while
+        somebody else may own the partition: our cursor may be ahead of the log, where the next owner began."""
+        if not self.owner.is_caught_up or not self._ports.decisions.is_certain:
             return
         self._changes = 0
         await self._ports.snapshots.write(
