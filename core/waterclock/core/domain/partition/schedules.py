@@ -151,6 +151,7 @@ class Schedules:
         else:
             if not item.hot:  # it has left the minute under which the index has it
                 self._decisions.write_index(key_of(self._partition, item), self._entry(item))
+            self._pack(item, self._backlog)
             self._backlog.add(item, item.lane)
 
     def _fire_until(
