@@ -54,7 +54,7 @@ class PartitionLoop:
             armed=len(owner.schedules.armed),
             lag_seconds=owner.lag(self._ports.clock.now_us()) / SECOND,
             backlog=len(owner.backlog),
-            unread=self._jobs.unread,
+            unread=self._unread(self._owned),
         )
 
     @property
@@ -63,8 +63,12 @@ class PartitionLoop:
         return (
             None
             if self._owned is None
-            else PartitionLoad(self._owned.owner.backlog, unread=self._jobs.unread)
+            else PartitionLoad(self._owned.owner.backlog, unread=self._unread(self._owned))
         )
+
+    def _unread(self, owned: OwnedPartition) -> int:
+        """How many definitions have not been read, about."""
+        return round(self._jobs.unread * owned.definitions_in_message)
 
     def wake(self) -> None:
         """Do a pass, although nothing is due."""

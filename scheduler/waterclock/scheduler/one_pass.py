@@ -22,6 +22,8 @@ from waterclock.scheduler.work_items import WorkRecovery
 
 _PASS_DEFINITIONS = 300
 """A pass reads about this many definitions, so that a flood of them does not hold up what is due."""
+_WEIGHT = 0.1
+"""Of the last message, in what is known about how many definitions are in one."""
 _TURN = 256
 """Others get their turn after so many definitions."""
 
@@ -64,6 +66,8 @@ class OwnedPartition:
         self._recovery = WorkRecovery(ports)
         self._own_frame = encode({"writer": ports.decisions.writer})[:-1] + b","
         """How a frame of ours begins: it need not be decoded when it comes back."""
+        self.definitions_in_message = 1.0
+        """How many there are in a message of `JOBS`, about."""
         self._changes = 1
         """Events decided and definitions read since the last snapshot; the takeover's own reading counts as one."""
 
@@ -149,6 +153,7 @@ class OwnedPartition:
                 if number % _TURN == 0:
                     await asyncio.sleep(0)
             taken, events = taken + 1, events + len(changes)
+            self.definitions_in_message += _WEIGHT * (len(changes) - self.definitions_in_message)
         self._changes += events
         del jobs[:taken]
         return bool(jobs)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from waterclock.scheduler.ports import Entry, Feed
 
 _ENOUGH_BYTES = 1024 * 1024
-_WEIGHT = 0.1
-"""Of the last message, in what is known about how much is in one."""
 
 
 class Reader:
@@ -20,15 +18,11 @@ class Reader:
         self._arrived = arrived
         self._taken = asyncio.Event()
         self._feed: Feed | None = None
-        self._each = 1.0
-        """How many definitions there are in a message, about."""
 
     @property
     def unread(self) -> int:
-        """How many definitions have not been read, about."""
-        if self._feed is None:
-            return 0
-        return round((self._feed.pending + len(self._into)) * self._each)
+        """How many messages have not been taken."""
+        return 0 if self._feed is None else self._feed.pending + len(self._into)
 
     def taken(self) -> None:
         """Something was taken from the list."""
@@ -39,14 +33,8 @@ class Reader:
         self._feed = feed
         while True:
             entries = await feed.next()
-            self._weigh(entries[-1])
             self._into.extend(entries)
             self._arrived()
             while sum(len(entry.data) for entry in self._into) > _ENOUGH_BYTES:
                 self._taken.clear()
                 await self._taken.wait()
-
-    def _weigh(self, entry: Entry) -> None:
-        """Without decoding it: every definition's event says its type."""
-        found = max(1, entry.data.count(b'"type":"job_'))
-        self._each += _WEIGHT * (found - self._each)
