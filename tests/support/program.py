@@ -156,7 +156,7 @@ def program(data: Path, *flags: str, environment: Mapping[str, str] | None = Non
     finally:
         if started._process is not None:
             assert started.stop() == 0, started.log()[-3000:]
-            assert started.violations() == []
+            assert (seen := started.violations()) == [], seen
 
 
 def _kill(pid: int) -> None:

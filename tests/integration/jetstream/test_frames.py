@@ -119,6 +119,26 @@ async def test_a_frame_whose_answers_are_lost_for_long_is_stored_once(
     assert len(await frames_of(connection, 0)) == 1
 
 
+async def test_a_writer_who_may_not_read_the_log_repeats_a_frame_all_the_same(
+    connection: Connection, log_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An executor's user may append to `RUNS` and not read it."""
+
+    async def refused(call: str, _query: object = None) -> None:
+        raise AssertionError(f"{call} is not for everybody")
+
+    async with relay(log_url) as wire, Connection.open(wire.url, name="far") as far:
+        monkeypatch.setattr(far, "api", refused)
+        writer = FrameWriter(Publisher(far), writer="executor-1")
+        wire.muted = True
+        future = writer.append(0, event(1))
+        await wire.swallowed.wait()
+        wire.cut()
+        wire.muted = False
+        assert await future == 1
+    assert len(await frames_of(connection, 0)) == 1
+
+
 async def test_too_much_unacknowledged_holds_the_producer_back(
     connection: Connection, publisher: Publisher, nats_server: Server
 ) -> None:

@@ -162,7 +162,9 @@ class FrameWriter:
         subject = names.runs_subject(buffer.partition)
         while True:
             try:
-                return await self._publisher.publish(subject, data, msg_id=msg_id, deadline=_ATTEMPT)
+                return await self._publisher.publish(
+                    subject, data, msg_id=msg_id, twice_is_harmless=True, deadline=_ATTEMPT
+                )
             except (LogUnavailable, LogFull) as error:
                 logger.warning("%d events wait for the log: %s", self.unacknowledged, error)
                 await asyncio.sleep(_PAUSE)

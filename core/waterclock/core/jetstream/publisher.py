@@ -4,7 +4,8 @@ An attempt without an answer is unknown: stored or not. It is repeated with the 
 expectation, so it is never stored twice. Two things could spoil that, and for both the log is read:
 - The server compares the expectation before the id, so what refuses a repeat may be our own first attempt.
 - The server forgets ids, after a while or when it is restarted: before a repeat that it might not recognize, we look
-  whether the first attempt is there. One that is stored just after we looked, the server still remembers.
+  whether the first attempt is there, unless its readers know a repeated one. One that is stored just after we
+  looked, the server still remembers.
 """
 
 import asyncio
@@ -98,13 +99,15 @@ class Publisher:
         headers: Mapping[str, str] | None = None,
         after: int | None = None,
         may_be_stored: bool = False,
+        twice_is_harmless: bool = False,
         deadline: float | None = None,
     ) -> int:
         """Publish one message; returns its stream sequence.
 
         A time to live is rounded up to whole seconds, since the server would cut 1.9 to 1. `rollup` removes what
         the subject held before. `after`: a sequence that this message will stand after, to look for it from there.
-        `may_be_stored`: under this id, by an earlier call.
+        `may_be_stored`: under this id, by an earlier call. `twice_is_harmless`: its readers know a repeated one, so
+        it is repeated without a look into the log, which not everybody may read.
         """
         fields = dict(headers or {})
         identity = msg_id or fields.get("Nats-Msg-Id") or self._fresh_id()
@@ -116,7 +119,13 @@ class Publisher:
         if expect is not None:
             fields |= _expectation(expect)
         message = Message(subject=subject, data=data, headers=fields)
-        witness = _Witness(subject, (identity,), after=_floor([expect], after), may_be_stored=may_be_stored)
+        witness = _Witness(
+            subject,
+            (identity,),
+            after=_floor([expect], after),
+            may_be_stored=may_be_stored,
+            look=not twice_is_harmless,
+        )
         sequence = await self._acknowledged(
             lambda reply: self._command(message, reply), witness, deadline or self._deadline
         )
@@ -311,7 +320,7 @@ class _Repeats:
         self.reason: Exception | None = None
         self.attempt = _ATTEMPT
         self.pause = _PAUSE
-        self._subject = witness.subject
+        self._witness = witness
         self._patient = patient
         self._began = time.monotonic()
         self._disconnected = witness.may_be_stored
@@ -319,7 +328,10 @@ class _Repeats:
 
     @property
     def id_may_be_forgotten(self) -> bool:
-        return self.unknown and (self._disconnected or time.monotonic() - self._began > _IDS_KEPT)
+        """So that we have to look whether an attempt was stored, before the next one."""
+        if not (self._witness.look and self.unknown):
+            return False
+        return self._disconnected or time.monotonic() - self._began > _IDS_KEPT
 
     def unanswered(self, error: Exception) -> None:
         TRAFFIC.repeated += 1
@@ -342,7 +354,7 @@ class _Repeats:
         waits_long = isinstance(error, LogFull) or time.monotonic() - self._began > _SAY_SO
         if self._patient and waits_long and not self._said:
             self._said = True
-            logger.warning("%s waits for the log: %s", self._subject, reason_of(error))
+            logger.warning("%s waits for the log: %s", self._witness.subject, reason_of(error))
 
 
 class _Witness(Struct, frozen=True):
@@ -353,6 +365,7 @@ class _Witness(Struct, frozen=True):
     """Of all its messages that have one; the last has."""
     after: int | None
     may_be_stored: bool = False
+    look: bool = True
 
 
 class _Answer(Struct, frozen=True):
