@@ -14,8 +14,8 @@ from simulation.replay import check_live
 from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.decisions import LinesNeeded
 from waterclock.core.domain.partition.dependency_state import Notice
+from waterclock.core.domain.partition.due.timing_index import IndexEntry, decode_entry
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.core.domain.partition.timing_index import IndexEntry, decode_entry
 from waterclock.core.store.store import StoreError
 from waterclock.proto.events import Cursor, RunEvent
 from waterclock.proto.spec import JobSpec

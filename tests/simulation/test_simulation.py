@@ -16,7 +16,7 @@ from waterclock.core.domain.explain.audit import Auditor
 from waterclock.core.domain.explain.audit_report import AuditReport
 from waterclock.core.domain.ids import job_of
 from waterclock.core.domain.instants import SECOND
-from waterclock.core.domain.partition.catch_up import GRACE
+from waterclock.core.domain.partition.due.catch_up import GRACE
 from waterclock.proto.events import JobResumed, RunCancelRequested, RunsMissed
 
 SEEDS = 1200

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from waterclock.core.domain.instants import SECOND
-from waterclock.core.domain.partition.backlog import Backlog
+from waterclock.core.domain.partition.due.backlog import Backlog
 from waterclock.core.runtime.clock import Clock
 from waterclock.proto.events import Instant
 from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, SchedulerLoad

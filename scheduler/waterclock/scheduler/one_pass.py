@@ -10,8 +10,8 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from waterclock.core.domain.instants import MINUTE
+from waterclock.core.domain.partition.due.timing_index import HORIZON
 from waterclock.core.domain.partition.owner import Owner
-from waterclock.core.domain.partition.timing_index import HORIZON
 from waterclock.proto.codec import decode_frame, decode_job_frame, encode
 from waterclock.proto.events import Instant
 from waterclock.proto.work import ClaimReply

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from waterclock.core.domain.partition.decisions import LinesNeeded
 from waterclock.core.domain.partition.dependency_state import Notice
+from waterclock.core.domain.partition.due.timing_index import IndexEntry
 from waterclock.core.domain.partition.room import Room
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.core.domain.partition.timing_index import IndexEntry
 from waterclock.core.runtime.clock import Clock
 from waterclock.proto.events import Cursor, Instant, RunEvent
 from waterclock.proto.spec import JobSpec

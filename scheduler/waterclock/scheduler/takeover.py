@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from waterclock.core.domain.instants import MINUTE
+from waterclock.core.domain.partition.due.timing_index import HORIZON, IndexEntry
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.core.domain.partition.timing_index import HORIZON, IndexEntry
 from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import Instant, JobCreated
 from waterclock.scheduler.carry_out import carry_out, checkpoint

@@ -5,9 +5,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.core.domain.partition.backlog import Backlog
+from waterclock.core.domain.partition.due.backlog import Backlog
+from waterclock.core.domain.partition.due.timing_index import ArmedSchedule
 from waterclock.core.domain.partition.room import Lane
-from waterclock.core.domain.partition.timing_index import ArmedSchedule
 
 EVERYWHERE = "default/light"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from waterclock.core.domain.instants import MINUTE, SECOND
-from waterclock.core.domain.partition.catch_up import COUNT_LIMIT, LIMIT, SINGLY, decide_catch_up
+from waterclock.core.domain.partition.due.catch_up import COUNT_LIMIT, LIMIT, SINGLY, decide_catch_up
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.policies import CatchUp, CatchUpPolicy
 from waterclock.proto.spec import Schedule

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from waterclock.core.domain.partition.overlap import QUEUE_LIMIT, decide_overlap
+from waterclock.core.domain.partition.due.overlap import QUEUE_LIMIT, decide_overlap
 from waterclock.core.domain.partition.state import Run, Waits
 from waterclock.proto.policies import Overlap
 from waterclock.proto.verdicts import RunStatus

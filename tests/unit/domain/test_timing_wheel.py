@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.core.domain.partition.timing_wheel import Wheel
+from waterclock.core.domain.partition.due.timing_wheel import Wheel
 
 START = 1_790_000_000_000_000
 

@@ -4,7 +4,7 @@ import pytest
 
 from unit.domain.test_backlog import armed, backlog_of
 from waterclock.core.domain.instants import SECOND
-from waterclock.core.domain.partition.backlog import Backlog
+from waterclock.core.domain.partition.due.backlog import Backlog
 from waterclock.scheduler.credit import Credit, Route
 from waterclock.scheduler.load import LoadMeter, PartitionLoad
 

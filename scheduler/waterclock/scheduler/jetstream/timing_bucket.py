@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from waterclock.core.domain.instants import MINUTE
-from waterclock.core.domain.partition.timing_index import IndexEntry, decode_entry
+from waterclock.core.domain.partition.due.timing_index import IndexEntry, decode_entry
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.lease import Lease

@@ -4,7 +4,7 @@ from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.definition_cache import Definitions
 from waterclock.core.domain.partition.dependency_state import Dependencies, missing_dependencies, waits_for
 from waterclock.core.domain.partition.dispatch import Dispatch
-from waterclock.core.domain.partition.due_fires import DueFire, FireDecider
+from waterclock.core.domain.partition.due.due_fires import DueFire, FireDecider
 from waterclock.core.domain.partition.state import Run
 from waterclock.proto.events import (
     DependenciesChanged,

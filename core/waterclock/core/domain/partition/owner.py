@@ -12,23 +12,23 @@ from msgspec.structs import replace
 
 from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.partition.backfills import Backfills
-from waterclock.core.domain.partition.backlog import Backlog
-from waterclock.core.domain.partition.catch_up import GRACE
 from waterclock.core.domain.partition.decisions import Decisions, Pass
 from waterclock.core.domain.partition.definition_cache import Definitions
 from waterclock.core.domain.partition.dependencies import DependentJobs
 from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.domain.partition.dispatch import Dispatch
 from waterclock.core.domain.partition.divergence import Diverged, UnreadDecisions
-from waterclock.core.domain.partition.due_fires import FireDecider
+from waterclock.core.domain.partition.due.backlog import Backlog
+from waterclock.core.domain.partition.due.catch_up import GRACE
+from waterclock.core.domain.partition.due.due_fires import FireDecider
+from waterclock.core.domain.partition.due.schedules import Schedules
+from waterclock.core.domain.partition.due.timing_index import ArmedSchedule, IndexEntry
+from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.evolve import move_cursor
 from waterclock.core.domain.partition.follow_ups import FollowUps
 from waterclock.core.domain.partition.redelivery import decide_claim
 from waterclock.core.domain.partition.room import Room, UnlimitedRoom, lane
-from waterclock.core.domain.partition.schedules import Schedules
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
-from waterclock.core.domain.partition.timing_index import ArmedSchedule, IndexEntry
-from waterclock.core.domain.partition.timing_wheel import Wheel
 from waterclock.proto.events import (
     DependencyCompleted,
     Frame,

@@ -1,7 +1,7 @@
 """Room among the executors: how much work a route may have that is queued or running.
 
 A route is where work goes: a queue, the handler if it has one, a tier. What is due and has no room waits undecided
-(backlog.py), so that the state of a partition is bounded by what can be done and not by what is wanted.
+(due/backlog.py), so that the state of a partition is bounded by what can be done and not by what is wanted.
 """
 
 from functools import lru_cache

@@ -5,21 +5,21 @@ from collections.abc import Iterable
 
 from waterclock.core.domain import ids
 from waterclock.core.domain.instants import SECOND
-from waterclock.core.domain.partition.backlog import Backlog
-from waterclock.core.domain.partition.catch_up import GRACE, CatchUpDecision, decide_catch_up
 from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.definition_cache import Definitions
-from waterclock.core.domain.partition.due_fires import DueFire, FireDecider
-from waterclock.core.domain.partition.room import lane_of
-from waterclock.core.domain.partition.state import Run
-from waterclock.core.domain.partition.timing_index import (
+from waterclock.core.domain.partition.due.backlog import Backlog
+from waterclock.core.domain.partition.due.catch_up import GRACE, CatchUpDecision, decide_catch_up
+from waterclock.core.domain.partition.due.due_fires import DueFire, FireDecider
+from waterclock.core.domain.partition.due.timing_index import (
     ArmedSchedule,
     IndexEntry,
     encode_entry,
     is_hot,
     key_of,
 )
-from waterclock.core.domain.partition.timing_wheel import Wheel
+from waterclock.core.domain.partition.due.timing_wheel import Wheel
+from waterclock.core.domain.partition.room import lane_of
+from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.schedule.fires import Fires, counts_from, jittered
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.events import (

@@ -6,7 +6,7 @@ from waterclock.core.domain import ids
 from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.dependency_state import missing_dependencies, waits_for
 from waterclock.core.domain.partition.dispatch import Dispatch
-from waterclock.core.domain.partition.overlap import OverlapDecision, decide_overlap
+from waterclock.core.domain.partition.due.overlap import OverlapDecision, decide_overlap
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.run.deadlines import too_late
 from waterclock.proto.events import (

@@ -14,9 +14,9 @@ from itertools import count
 
 from msgspec import Struct
 
+from waterclock.core.domain.partition.due.timing_index import ArmedSchedule
 from waterclock.core.domain.partition.room import Lane
 from waterclock.core.domain.partition.state import Run
-from waterclock.core.domain.partition.timing_index import ArmedSchedule
 from waterclock.proto.events import Instant
 
 Waiting = ArmedSchedule | Run
