@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
 from waterclock.core.domain.partition.due.backlog import Backlog
-from waterclock.core.domain.partition.due.timing_index import ArmedSchedule
 from waterclock.core.domain.partition.room import Lane
 
 EVERYWHERE = "default/light"

@@ -2,7 +2,8 @@
 
 from unit.domain.partition_owner import START, Partition, at, every, once
 from waterclock.core.domain.instants import SECOND
-from waterclock.core.domain.partition.due.timing_index import ArmedSchedule, IndexEntry, decode_entry
+from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
+from waterclock.core.domain.partition.due.timing_index import IndexEntry, decode_entry
 from waterclock.core.domain.partition.evolve import evolve, move_cursor
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState

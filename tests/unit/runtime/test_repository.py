@@ -60,7 +60,7 @@ POETRY = {
     *("tally", "tape", "tells", "told", "vigil", "ward", "watchman", "witness", "workshop"),
     *("base", "common", "helpers", "manager", "misc", "utils"),
 }
-FLAT = 24
+FLAT = 18
 """So many modules in one folder can still be taken in; more want a folder of their own."""
 
 

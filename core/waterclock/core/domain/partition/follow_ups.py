@@ -5,9 +5,9 @@ from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.definition_cache import Definitions
 from waterclock.core.domain.partition.dependencies import DependentJobs
 from waterclock.core.domain.partition.dispatch import Dispatch
+from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
 from waterclock.core.domain.partition.due.due_fires import FireDecider
 from waterclock.core.domain.partition.due.schedules import Schedules
-from waterclock.core.domain.partition.due.timing_index import ArmedSchedule
 from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.fan_out import FanOuts
 from waterclock.core.domain.partition.state import Backfill, Ended, Run

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.partition.backfills import Backfills
 from waterclock.core.domain.partition.decisions import Decisions, Pass
 from waterclock.core.domain.partition.definition_cache import Definitions
@@ -18,16 +17,19 @@ from waterclock.core.domain.partition.dependencies import DependentJobs
 from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.domain.partition.dispatch import Dispatch
 from waterclock.core.domain.partition.divergence import Diverged, UnreadDecisions
+from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
 from waterclock.core.domain.partition.due.backlog import Backlog
 from waterclock.core.domain.partition.due.catch_up import GRACE
 from waterclock.core.domain.partition.due.due_fires import FireDecider
+from waterclock.core.domain.partition.due.due_work import DueWork
+from waterclock.core.domain.partition.due.overdue_fires import OverdueFires
 from waterclock.core.domain.partition.due.schedules import Schedules
-from waterclock.core.domain.partition.due.timing_index import ArmedSchedule, IndexEntry
+from waterclock.core.domain.partition.due.timing_index import IndexEntry
 from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.evolve import move_cursor
 from waterclock.core.domain.partition.follow_ups import FollowUps
 from waterclock.core.domain.partition.redelivery import decide_claim
-from waterclock.core.domain.partition.room import Room, UnlimitedRoom, lane
+from waterclock.core.domain.partition.room import Room, UnlimitedRoom
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.proto.events import (
     DependencyCompleted,
@@ -44,18 +46,6 @@ from waterclock.proto.events import (
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import ClaimReply, ClaimRequest
 
-_TICK = 1000
-_SLICE = 128
-"""How much one pass decides: then others have their turn."""
-_MOST_DUE = 4_096
-"""How much of what came due one pass puts in line. It is little work, and only who is in line has a turn."""
-_MOST_AHEAD = 20_000
-"""How many one-shots may have been decided ahead of a job that has waited longer. Then that one goes, room or not: what
-was decided ahead must be remembered."""
-_FORCED = 16
-"""How many go like that in a pass."""
-_ASK_AGAIN = 50_000
-"""When to look again for room that others may have left, in microseconds."""
 _CHECKPOINT = 5_000_000
 """How often an owner with a backlog says that it lives, in microseconds."""
 
@@ -73,7 +63,9 @@ class Owner:
         self._wheel: Wheel[ArmedSchedule | Run] = Wheel(now)
         fires = FireDecider(decisions, dispatch)
         self.backlog = Backlog()
-        self.schedules = Schedules(partition, decisions, definitions, self._wheel, self.backlog, fires)
+        self._overdue = OverdueFires(decisions, definitions, fires)
+        self.schedules = Schedules(partition, decisions, self._wheel, self.backlog, self._overdue)
+        self._due_work = DueWork(decisions, dispatch, self._wheel, self.backlog, self.schedules, now)
         self._backfills = Backfills(decisions, definitions, dispatch)
         self._dependent_jobs = DependentJobs(decisions, definitions, dispatch, fires)
         self._follow_ups = FollowUps(
@@ -92,7 +84,6 @@ class Owner:
         self._applied: list[tuple[RunEvent, Ended | None]] = []
         """Events of others that were applied and not yet followed up."""
         self._in_doubt: dict[str, None] = {}
-        self._looked_at: Instant = now
         self._said_alive: Instant = 0
 
     # -- taking over ------------------------------------------------------------------------------------
@@ -161,7 +152,7 @@ class Owner:
             self.schedules.loaded_until if oldest is None else min(oldest, self.schedules.loaded_until)
         )
         if not lived and now - since > GRACE and known_until < now - GRACE:
-            self.schedules.nobody_decided(since, now)
+            self._overdue.nobody_decided(since, now)
         if now > cursor.alive:
             self._move_cursor(alive=now)
         if not cursor.time:
@@ -258,81 +249,23 @@ class Owner:
 
     def tick(self, now: Instant) -> bool:
         """Decide what is due and has room, a slice of it. Whether more could be decided at once."""
-        has_room, backlog = self._decisions.room.has, self.backlog
-        self._looked_at = now
-        at_once = _SLICE
-        for timer, item in self._wheel.take(now, _MOST_DUE):
-            if isinstance(item, ArmedSchedule):
-                if not self.schedules.is_armed(item):
-                    continue
-                if at_once and not backlog and has_room(item.lane.route):
-                    at_once -= 1
-                    self.schedules.fire(item, now)
-                else:
-                    backlog.add(item, item.lane)
-            elif item.parts:
-                self._decisions.advance_later(item.run_id)
-            elif self._has_timer(item) and item.due == timer:
-                if not backlog and has_room(item.route):
-                    self._dispatch.queue_again(item, now)
-                else:
-                    backlog.add(item, lane(item.priority, True, namespace_of(item.job_id), item.route))
-        self._decisions.late = bool(backlog)
-        self._decisions.behind = now - (self._late_since() or now)
-        more = self._decide_waiting(now) if backlog else False
+        more = self._due_work.decide(now)
         self._follow_ups.advance_parents(now)
-        decided = min(now // _TICK * _TICK, self.schedules.loaded_until - 1)
-        left = self._wheel.next_due()
-        for undecided in (backlog.oldest_due, left):
-            if undecided is not None and undecided <= decided:
-                decided = undecided - 1
-        self._cover(max(self.state.cursor.time, decided))
-        return more or (left is not None and left <= now)
-
-    def _decide_waiting(self, now: Instant) -> bool:
-        left = _SLICE
-        for item in self.backlog.take(_SLICE, self._decisions.room.has):
-            left -= 1
-            if isinstance(item, ArmedSchedule):
-                self.schedules.fire(item, now)
-            elif self._has_timer(item):
-                self._dispatch.queue_again(item, now)
-        if len(self.state.ahead) > _MOST_AHEAD + len(self.schedules.armed):
-            for _ in range(_FORCED):
-                oldest = self.backlog.take_oldest()
-                if oldest is not None:
-                    self.schedules.fire(oldest, now)
-        return left <= 0
-
-    def _has_timer(self, run: Run) -> bool:
-        return self.state.runs.get(run.run_id) is run and run.waits == "timer"
+        self._cover(max(self.state.cursor.time, self._due_work.decided_until(now)))
+        return more
 
     def next_due(self) -> Instant | None:
         """When there may be something to decide."""
-        if self._decisions.to_advance:
-            return self.state.cursor.time
-        due = self._wheel.next_due()
-        if self.backlog or self._decisions.without_room:
-            again = self._looked_at + _ASK_AGAIN
-            return again if due is None else min(due, again)
-        return due
+        return self.state.cursor.time if self._decisions.to_advance else self._due_work.next_look()
 
     def lag(self, now: Instant) -> int:
         """How long the first has been due of what is not decided, in microseconds. Not of what waits for slow work to
         end: that is a queue."""
-        due = self._wheel.next_due()
-        return max(0, now - (self._late_since() or now), now - (now if due is None else due))
-
-    def _late_since(self) -> Instant | None:
-        room = self._decisions.room
-        return self.backlog.oldest_on(lambda route: not room.waits_for_slots(route))
+        return self._due_work.lag(now)
 
     def oldest_due(self) -> Instant | None:
         """When the first was due of what is not decided."""
-        waits, due = self.backlog.waits_since, self._wheel.next_due()
-        if waits is None or due is None:
-            return due if waits is None else waits
-        return min(waits, due)
+        return self._due_work.oldest()
 
     def claim(self, request: ClaimRequest, alive: bool, now: Instant) -> ClaimReply:
         """May a delivery that is not the first run? `alive`: whether the executor that had it still does.

@@ -14,7 +14,7 @@ from itertools import count
 
 from msgspec import Struct
 
-from waterclock.core.domain.partition.due.timing_index import ArmedSchedule
+from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
 from waterclock.core.domain.partition.room import Lane
 from waterclock.core.domain.partition.state import Run
 from waterclock.proto.events import Instant

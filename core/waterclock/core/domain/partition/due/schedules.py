@@ -1,27 +1,17 @@
 """The schedules of a partition whose next fire is near: armed in the wheel, fired, and moved on in the index."""
 
-from collections import deque
 from collections.abc import Iterable
 
-from waterclock.core.domain import ids
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.decisions import Decisions
-from waterclock.core.domain.partition.definition_cache import Definitions
+from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule, arm_next
 from waterclock.core.domain.partition.due.backlog import Backlog
-from waterclock.core.domain.partition.due.catch_up import GRACE, CatchUpDecision, decide_catch_up
-from waterclock.core.domain.partition.due.due_fires import DueFire, FireDecider
-from waterclock.core.domain.partition.due.timing_index import (
-    ArmedSchedule,
-    IndexEntry,
-    encode_entry,
-    is_hot,
-    key_of,
-)
+from waterclock.core.domain.partition.due.overdue_fires import Gap, OverdueFires
+from waterclock.core.domain.partition.due.timing_index import IndexEntry, is_hot
 from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.room import lane_of
 from waterclock.core.domain.partition.state import Run
-from waterclock.core.domain.schedule.fires import Fires, counts_from, jittered
-from waterclock.core.domain.schedule.fires import compile as compile_schedule
+from waterclock.core.domain.schedule.fires import counts_from
 from waterclock.proto.events import (
     Instant,
     JobCancelled,
@@ -30,10 +20,8 @@ from waterclock.proto.events import (
     JobPaused,
     JobResumed,
     JobUpdated,
-    RunsMissed,
     ScheduleEnded,
 )
-from waterclock.proto.spec import JobSpec
 
 _RECURRING = ("CRON", "INTERVAL")
 _WITHOUT_CLOCK = ("IMMEDIATE", "DEPENDENT")
@@ -42,10 +30,6 @@ _AT_ONCE = 100
 _UNPACKED = 1_000
 """From so many armed schedules on, a partition packs those that are not to fire at once."""
 _SOON = 2 * SECOND
-_GAPS = 8
-
-Gap = tuple[Instant, Instant]
-"""A time in which nobody owned the partition."""
 
 
 class Schedules:
@@ -53,18 +37,15 @@ class Schedules:
         self,
         partition: int,
         decisions: Decisions,
-        definitions: Definitions,
         wheel: Wheel[ArmedSchedule | Run],
         backlog: Backlog,
-        fires: FireDecider,
+        overdue: OverdueFires,
     ) -> None:
         self._partition = partition
         self._decisions = decisions
-        self._definitions = definitions
         self._wheel = wheel
         self._backlog = backlog
-        self._fires = fires
-        self._gaps: deque[Gap] = deque(maxlen=_GAPS)
+        self._overdue = overdue
         self.armed: dict[str, ArmedSchedule] = {}
         self.loaded_until: Instant = 0
         """The index is in memory up to this instant."""
@@ -79,7 +60,7 @@ class Schedules:
         if old is not None:
             old.waiting = False
             if old.scheduled <= min(event.at, now):
-                self._fire_until(old, min(event.at, now), now, final=True)
+                self._overdue.decide(old, min(event.at, now), now, final=True)
             decided = old.after
         if not isinstance(event, JobCreated):
             self._decisions.void_index(job_id, version - 1)
@@ -104,13 +85,13 @@ class Schedules:
         mark = self._decisions.state.ahead.get(job_id)
         decided = 0 if mark is None else mark[0]
         after = _counts_after(event)
-        if after is None or self._exhausted(job_id, spec):
+        if after is None or self._overdue.exhausted(job_id, spec):
             return
         if spec.schedule.schedule_type == "IMMEDIATE":
             if isinstance(event, JobCreated) and decided < event.at:
                 self._arm_now(event, version)
             return
-        item = self._next(job_id, version, spec, after, max(after, decided))
+        item = arm_next(job_id, version, spec, since=after, after=max(after, decided))
         if item is not None and item.due <= now:
             item.hot = is_hot(item.unpack()[1], item.scheduled)
             item.paused = _pause_before(event)
@@ -131,11 +112,6 @@ class Schedules:
 
     # -- firing -----------------------------------------------------------------------------------------
 
-    def nobody_decided(self, since: Instant, until: Instant) -> None:
-        """There was no owner: what came due then is up to the jobs' catch-up policies."""
-        if until - since > GRACE:
-            self._gaps.append((since, until))
-
     def is_armed(self, item: ArmedSchedule) -> bool:
         """Whether it is still the one that counts for its job."""
         return self.armed.get(item.job_id) is item
@@ -144,95 +120,15 @@ class Schedules:
         """An armed schedule has come due and has room."""
         if not self.is_armed(item):
             return
-        if self._fire_until(item, now, now, most=1 if self._backlog else _AT_ONCE):
+        if self._overdue.decide(item, now, now, most=1 if self._backlog else _AT_ONCE):
             del self.armed[item.job_id]
             if item.lane.recurring:
                 self._move_on(item, now)
         else:
             if not item.hot:  # it has left the minute under which the index has it
-                self._decisions.write_index(key_of(self._partition, item), self._entry(item))
+                self._decisions.write_index(item.key(self._partition), item.entry())
             self._pack(item, self._backlog)
             self._backlog.add(item, item.lane)
-
-    def _fire_until(
-        self,
-        item: ArmedSchedule,
-        until: Instant,
-        now: Instant,
-        *,
-        final: bool = False,
-        most: int | None = None,
-    ) -> bool:
-        """Decide the fires of an armed schedule up to `until`, and leave `after` at what was decided. Whether that were
-        all; else it is armed for the next of them.
-
-        `final`: the definition ends there, so a fire that jitter puts a little later is taken now.
-        """
-        spec, fires = item.unpack()
-        self._definitions.remember(item.job_id, item.version, spec)
-        if not item.lane.recurring:
-            item.after = item.scheduled
-            self._fires.decide(_due_fire(item, spec, item.scheduled, item.due), now)
-            return True
-        end = until if final else self._decidable(item, fires, until)
-        while item.scheduled <= end and (most is None or most > 0):
-            if self._exhausted(item.job_id, spec):
-                item.after = max(item.after, end)
-                return True
-            gap = self._gap_at(item)
-            if gap is not None:
-                item.after = min(end, gap[1])
-                decision = decide_catch_up(fires, item.scheduled - 1, item.after, spec.catch_up, gap[1])
-                self._catch_up(item, spec, decision, now)
-            else:
-                item.after = item.scheduled
-                self._fires.decide(_due_fire(item, spec, item.scheduled, item.due), now)
-            if most is not None:
-                most -= 1
-            following = fires.after(item.after)
-            if following is None:
-                item.after = end
-                return True
-            if following.scheduled > end:
-                item.after = max(item.after, end)
-                return True
-            item.scheduled = following.scheduled
-            item.due = self._due(item, spec, fires, item.scheduled)
-        return item.scheduled > end
-
-    def _gap_at(self, item: ArmedSchedule) -> Gap | None:
-        """The time without an owner, or the pause, in which the next fire of a schedule came due."""
-        if item.paused is not None and item.scheduled <= item.paused[1]:
-            return item.paused
-        return next((gap for gap in self._gaps if gap[0] < item.scheduled <= gap[1]), None)
-
-    def _decidable(self, item: ArmedSchedule, fires: Fires, until: Instant) -> Instant:
-        """Up to where fires may be decided: jitter can put the due time of the last one after `until`."""
-        spec, _ = item.unpack()
-        if not spec.schedule.jitter_seconds:
-            return until
-        last = fires.previous(until)
-        if last is not None and self._due(item, spec, fires, last.scheduled) > until:
-            return max(last.scheduled - 1, item.scheduled)
-        return until
-
-    def _catch_up(self, item: ArmedSchedule, spec: JobSpec, decision: CatchUpDecision, now: Instant) -> None:
-        _, fires = item.unpack()
-        for missed in decision.missed:
-            self._decisions.emit(
-                RunsMissed(
-                    run_id=ids.run_id(item.job_id, missed.first),
-                    at=now,
-                    version=item.version,
-                    scheduled=missed.first,
-                    until=missed.last,
-                    count=missed.count,
-                    reason=missed.reason,
-                )
-            )
-        for scheduled in decision.taken:
-            due = self._due(item, spec, fires, scheduled)
-            self._fires.decide(_due_fire(item, spec, scheduled, due, caught_up=decision.caught_up), now)
 
     # -- arming -----------------------------------------------------------------------------------------
 
@@ -257,10 +153,10 @@ class Schedules:
         job_id, spec = event.job_id, event.spec
         if spec.schedule.schedule_type in _WITHOUT_CLOCK:
             return
-        if self._exhausted(job_id, spec):
+        if self._overdue.exhausted(job_id, spec):
             self._end(job_id, version, f"max_fires of {spec.schedule.max_fires} reached", now)
             return
-        item = self._next(job_id, version, spec, after, after)
+        item = arm_next(job_id, version, spec, since=after, after=after)
         if item is None:
             if spec.schedule.schedule_type in _RECURRING:
                 self._end(job_id, version, "no further fire", now)
@@ -278,14 +174,14 @@ class Schedules:
     def _rearm(self, entry: IndexEntry, decided: Instant, now: Instant) -> None:
         """Arm a stored entry from where the log says that decisions stand."""
         spec = entry.spec
-        if self._exhausted(entry.job_id, spec):
+        if self._overdue.exhausted(entry.job_id, spec):
             return
         mark = self._decisions.state.ahead.get(entry.job_id)
         slack = int(spec.schedule.jitter_seconds * SECOND)
         after = max(entry.since, decided - slack, 0 if mark is None else mark[0])
-        item = self._next(entry.job_id, entry.version, spec, entry.since, after)
+        item = arm_next(entry.job_id, entry.version, spec, since=entry.since, after=after)
         while item is not None and item.due <= decided:
-            item = self._next(entry.job_id, entry.version, spec, entry.since, item.scheduled)
+            item = arm_next(entry.job_id, entry.version, spec, since=entry.since, after=item.scheduled)
         if item is None:
             return
         _, fires = item.unpack()
@@ -299,11 +195,11 @@ class Schedules:
 
     def _move_on(self, item: ArmedSchedule, now: Instant) -> None:
         spec, fires = item.unpack()
-        if self._exhausted(item.job_id, spec):
+        if self._overdue.exhausted(item.job_id, spec):
             self._end(item.job_id, item.version, f"max_fires of {spec.schedule.max_fires} reached", now)
             self._leave_index(item)
             return
-        following = self._next(item.job_id, item.version, spec, item.since, item.after)
+        following = arm_next(item.job_id, item.version, spec, since=item.since, after=item.after)
         if following is None:
             self._end(item.job_id, item.version, "no further fire", now)
             self._leave_index(item)
@@ -321,7 +217,7 @@ class Schedules:
     def _leave_index(self, item: ArmedSchedule) -> None:
         """A minute is purged when it has passed; a hot entry stays until it is removed."""
         if item.hot:
-            self._decisions.open.obsolete_keys.append(key_of(self._partition, item))
+            self._decisions.open.obsolete_keys.append(item.key(self._partition))
 
     def _store(self, item: ArmedSchedule, now: Instant) -> None:
         """Write a schedule to the index, and arm it if its fire is near. What is due already need not be written: until
@@ -331,8 +227,8 @@ class Schedules:
         item.hot = is_hot(fires, item.scheduled)
         entry = b""
         if item.hot or item.due > now or item.scheduled >= self.loaded_until:
-            entry = self._entry(item)
-            self._decisions.write_index(key_of(self._partition, item), entry)
+            entry = item.entry()
+            self._decisions.write_index(item.key(self._partition), entry)
         if not item.hot and item.scheduled >= self.loaded_until:
             return
         if item.due <= now:
@@ -346,47 +242,7 @@ class Schedules:
         self, item: ArmedSchedule, others: "Backlog | dict[str, ArmedSchedule]", entry: bytes = b""
     ) -> None:
         if len(others) >= _UNPACKED:
-            item.pack(entry or self._entry(item))
-
-    def _entry(self, item: ArmedSchedule) -> bytes:
-        spec, _ = item.unpack()
-        return encode_entry(IndexEntry(job_id=item.job_id, version=item.version, spec=spec, since=item.since))
-
-    def _next(
-        self, job_id: str, version: int, spec: JobSpec, since: Instant, after: Instant
-    ) -> ArmedSchedule | None:
-        fires = compile_schedule(spec.schedule, spec.name)
-        fire = fires.after(after)
-        if fire is None:
-            return None
-        item = ArmedSchedule(
-            job_id=job_id,
-            version=version,
-            lane=lane_of(spec),
-            since=since,
-            after=after,
-            scheduled=fire.scheduled,
-            due=fire.scheduled,
-            spec=spec,
-            fires=fires,
-        )
-        item.due = self._due(item, spec, fires, fire.scheduled)
-        return item
-
-    def _due(self, item: ArmedSchedule, spec: JobSpec, fires: Fires, scheduled: Instant) -> Instant:
-        if not spec.schedule.jitter_seconds:
-            return scheduled
-        following = fires.after(scheduled)
-        return jittered(
-            spec.schedule,
-            ids.run_id(item.job_id, scheduled),
-            scheduled,
-            None if following is None else following.scheduled,
-        )
-
-    def _exhausted(self, job_id: str, spec: JobSpec) -> bool:
-        limit = spec.schedule.max_fires
-        return limit is not None and self._decisions.state.fires_taken.get(job_id, 0) >= limit
+            item.pack(entry)
 
     def _end(self, job_id: str, version: int, reason: str, now: Instant) -> None:
         self._decisions.emit(ScheduleEnded(run_id=job_id, at=now, version=version, reason=reason))
@@ -410,16 +266,3 @@ def _pause_before(event: JobEvent) -> Gap | None:
     if isinstance(event, JobResumed) and event.missed_since is not None:
         return event.missed_since, event.at
     return None
-
-
-def _due_fire(
-    item: ArmedSchedule, spec: JobSpec, scheduled: Instant, due: Instant, *, caught_up: bool = False
-) -> DueFire:
-    return DueFire(
-        job_id=item.job_id,
-        version=item.version,
-        spec=spec,
-        scheduled=scheduled,
-        due=due,
-        trigger="catch_up" if caught_up else "schedule",
-    )

@@ -1,0 +1,123 @@
+"""What has come due, schedules and retries: decided at once where there is room, else put in line and decided in turn.
+
+One call decides a slice of it, so that a pass stays short whatever is due.
+"""
+
+from waterclock.core.domain.ids import namespace_of
+from waterclock.core.domain.partition.decisions import Decisions
+from waterclock.core.domain.partition.dispatch import Dispatch
+from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
+from waterclock.core.domain.partition.due.backlog import Backlog
+from waterclock.core.domain.partition.due.schedules import Schedules
+from waterclock.core.domain.partition.due.timing_wheel import Wheel
+from waterclock.core.domain.partition.room import lane
+from waterclock.core.domain.partition.state import Run
+from waterclock.proto.events import Instant
+
+_TICK = 1000
+_SLICE = 128
+"""How much one pass decides: then others have their turn."""
+_MOST_DUE = 4_096
+"""How much of what came due one pass puts in line. It is little work, and only who is in line has a turn."""
+_MOST_AHEAD = 20_000
+"""How many one-shots may have been decided ahead of a job that has waited longer. Then that one goes, room or not: what
+was decided ahead must be remembered."""
+_FORCED = 16
+"""How many go like that in a pass."""
+_ASK_AGAIN = 50_000
+"""When to look again for room that others may have left, in microseconds."""
+
+
+class DueWork:
+    def __init__(
+        self,
+        decisions: Decisions,
+        dispatch: Dispatch,
+        wheel: Wheel[ArmedSchedule | Run],
+        backlog: Backlog,
+        schedules: Schedules,
+        now: Instant,
+    ) -> None:
+        self._decisions = decisions
+        self._dispatch = dispatch
+        self._wheel = wheel
+        self._backlog = backlog
+        self._schedules = schedules
+        self._looked_at = now
+
+    def decide(self, now: Instant) -> bool:
+        """Decide what is due and has room, a slice of it. Whether more could be decided at once."""
+        has_room, backlog = self._decisions.room.has, self._backlog
+        self._looked_at = now
+        at_once = _SLICE
+        for timer, item in self._wheel.take(now, _MOST_DUE):
+            if isinstance(item, ArmedSchedule):
+                if not self._schedules.is_armed(item):
+                    continue
+                if at_once and not backlog and has_room(item.lane.route):
+                    at_once -= 1
+                    self._schedules.fire(item, now)
+                else:
+                    backlog.add(item, item.lane)
+            elif item.parts:
+                self._decisions.advance_later(item.run_id)
+            elif self._has_timer(item) and item.due == timer:
+                if not backlog and has_room(item.route):
+                    self._dispatch.queue_again(item, now)
+                else:
+                    backlog.add(item, lane(item.priority, True, namespace_of(item.job_id), item.route))
+        self._decisions.late = bool(backlog)
+        self._decisions.behind = now - (self._late_since() or now)
+        more = self._decide_waiting(now) if backlog else False
+        left = self._wheel.next_due()
+        return more or (left is not None and left <= now)
+
+    def decided_until(self, now: Instant) -> Instant:
+        """All that was due up to this instant is decided."""
+        decided = min(now // _TICK * _TICK, self._schedules.loaded_until - 1)
+        for undecided in (self._backlog.oldest_due, self._wheel.next_due()):
+            if undecided is not None and undecided <= decided:
+                decided = undecided - 1
+        return decided
+
+    def next_look(self) -> Instant | None:
+        """When there may be something to decide."""
+        due = self._wheel.next_due()
+        if self._backlog or self._decisions.without_room:
+            again = self._looked_at + _ASK_AGAIN
+            return again if due is None else min(due, again)
+        return due
+
+    def lag(self, now: Instant) -> int:
+        due = self._wheel.next_due()
+        return max(0, now - (self._late_since() or now), now - (now if due is None else due))
+
+    def oldest(self) -> Instant | None:
+        """When the first was due of what is not decided."""
+        waits, due = self._backlog.waits_since, self._wheel.next_due()
+        if waits is None or due is None:
+            return due if waits is None else waits
+        return min(waits, due)
+
+    def _decide_waiting(self, now: Instant) -> bool:
+        left = _SLICE
+        for item in self._backlog.take(_SLICE, self._decisions.room.has):
+            left -= 1
+            if isinstance(item, ArmedSchedule):
+                self._schedules.fire(item, now)
+            elif self._has_timer(item):
+                self._dispatch.queue_again(item, now)
+        if len(self._decisions.state.ahead) > _MOST_AHEAD + len(self._schedules.armed):
+            for _ in range(_FORCED):
+                oldest = self._backlog.take_oldest()
+                if oldest is not None:
+                    self._schedules.fire(oldest, now)
+        return left <= 0
+
+    def _has_timer(self, run: Run) -> bool:
+        return self._decisions.state.runs.get(run.run_id) is run and run.waits == "timer"
+
+    def _late_since(self) -> Instant | None:
+        """Since when the first waits that does not wait for slow work to end."""
+        room = self._decisions.room
+        return self._backlog.oldest_on(lambda route: not room.waits_for_slots(route))
