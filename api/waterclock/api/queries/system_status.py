@@ -62,14 +62,14 @@ async def _load(app: Application, load: SystemLoad) -> Load:
 
 def _in_words(load: Load) -> str:
     waiting = f"{load.backlog:,} due, {load.unread:,} unread"
-    rates = f"{load.accepted_per_second:,.0f}/s accepted, {load.ended_per_second:,.0f}/s done"
+    accepted = f"{load.accepted_per_second:,.0f}/s accepted"
     if not load.saturated:
-        return f"not saturated: {waiting}; {rates}"
+        return f"not saturated: {waiting}; {accepted}"
     since = "" if load.since is None else f" since {load.since:%H:%M:%S}Z"
     slowed = "; callers are slowed down" if load.slowed else ""
     return (
         f"saturated{since}: {load.behind_seconds:.0f} s behind, {load.drain_seconds:.0f} s to drain; {waiting};"
-        f" {rates}{slowed}"
+        f" {accepted}, {load.ended_per_second:,.0f}/s done{slowed}"
     )
 
 
