@@ -22,6 +22,10 @@ class PartitionStatus(Struct, frozen=True, kw_only=True):
     """Fires that are due and not yet decided: there is no room for them among the executors."""
     unread: int = 0
     """Definitions that are in the log and have not been read."""
+    settled: int = -1
+    """As in the cursor of a frame. -1: a scheduler that does not say."""
+    waits_since: Instant | None = None
+    """When the first was due of what is not decided, whatever it waits for. None: nothing waits."""
 
 
 class SchedulerHeartbeat(Struct, frozen=True, kw_only=True):

@@ -55,6 +55,8 @@ class PartitionLoop:
             lag_seconds=owner.lag(self._ports.clock.now_us()) / SECOND,
             backlog=len(owner.backlog),
             unread=self._unread(self._owned),
+            settled=cursor.settled_jobs,
+            waits_since=owner.backlog.waits_since,
         )
 
     @property

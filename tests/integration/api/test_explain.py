@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from servers.backend import own_nats
+from support.waiting import eventually
+from waterclock.api.explain import why as why_module
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.pull_loop import Pull
@@ -73,6 +75,50 @@ async def test_a_run_is_explained_from_definition_to_outcome(house: Served) -> N
     assert (await house.client.jobs.why("explained")).run_id == run["run_id"]
     missing = await house.http.get("/v1/runs/explained@20200101T000000Z/why")
     assert missing.status_code == 404
+
+
+async def test_what_waits_for_a_slot_is_pending_and_explained(
+    house: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is decided, and when it was decided long after it was due."""
+    monkeypatch.setattr(why_module, "_AFTER", 0)
+    soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    jobs = [
+        {"job_id": f"unserved-{number}", "name": "u", "command": "true", "queue": "unserved"}
+        | ({"schedule_time": soon} if number % 2 else {})
+        for number in range(800)
+    ]
+    answer = await house.http.post("/v1/jobs:batch", content=json.dumps(jobs))
+    assert answer.status_code == 200, answer.text
+
+    async def undecided() -> list[str] | None:
+        """Jobs without a run, once all that has room has one."""
+        held = (await house.http.get("/v1/partitions")).json()["items"]
+        runs = {job["job_id"]: await house.http.get(f"/v1/jobs/{job['job_id']}/runs") for job in jobs[-20:]}
+        waits = [job_id for job_id, found in runs.items() if found.json() == []]
+        is_even = {int(job_id.rpartition("-")[2]) % 2 for job_id in waits} == {0, 1}
+        return waits if is_even and sum(each["backlog"] for each in held) > 100 else None
+
+    waits = await eventually(undecided, "jobs that wait for a slot")
+    report = await audit(house)
+    assert (report["findings"], report["pending"] >= len(waits)) == ([], True)
+    for job_id in waits:
+        why = (await house.http.get(f"/v1/jobs/{job_id}/why")).json()
+        assert (why["reason"], "not decided yet: it waits for a slot" in why["answer"]) == (
+            "undecided",
+            True,
+        ), why
+    await asyncio.gather(*(house.http.delete(f"/v1/jobs/{job['job_id']}") for job in jobs))
+
+    async def all_ended() -> bool:
+        held = (await house.http.get("/v1/partitions")).json()["items"]
+        return not any(each["backlog"] + each["active_runs"] for each in held)
+
+    await eventually(all_ended, "the cancelled ones to be decided")
+    for job_id in waits:
+        why = (await house.http.get(f"/v1/jobs/{job_id}/why")).json()
+        assert (why["reason"], why["run_id"] is not None) == ("cancelled", True), why
+    assert (await audit(house))["findings"] == []
 
 
 async def test_moments_without_a_run_are_explained(house: Served) -> None:

@@ -148,6 +148,19 @@ def test_an_untouched_log_is_clean() -> None:
     assert (report.jobs, report.expected, report.pending, report.under_way) == (3, 12, 0, 0)
 
 
+def test_what_waits_since_its_definition_was_read_is_pending() -> None:
+    without_two = without(history(), is_about("thrice", 3))
+    auditor = Auditor(0, fire(11))
+    for version, event in definitions():
+        auditor.job_event(version, event)
+    for run_event in without_two:
+        auditor.run_event(run_event)
+    [lost] = auditor.report(decided=fire(11), settled_jobs=2).findings
+    assert (lost.fault, lost.job_id, lost.scheduled) == ("unaccounted", "thrice", fire(3))
+    waits = auditor.report(decided=fire(11), settled_jobs=1)
+    assert (waits.findings, waits.pending) == ([], 1)
+
+
 FAULTS: dict[str, tuple[Callable[[Log], Log], list[tuple[str, str, int]]]] = {
     "a frame is gone: the decision and its outcome": (
         lambda log: without(log, is_about("clock", 9)),

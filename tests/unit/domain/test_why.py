@@ -224,8 +224,11 @@ def ask(
     decided: int | None = NOW,
     records: list[Recorded] | None = None,
     behind_seconds: float = 0.0,
+    waiting: int = 0,
+    settled_jobs: int | None = None,
 ) -> Explanation:
-    return explain_moment("nightly", job, records or log(*events), at, now, decided, behind_seconds)
+    found = records or log(*events)
+    return explain_moment("nightly", job, found, at, now, decided, behind_seconds, waiting, settled_jobs)
 
 
 def changed(job: JobHistory, kind: type, at: int, **fields: Any) -> JobHistory:
@@ -329,6 +332,20 @@ def test_due_and_not_decided_because_the_system_is_behind() -> None:
     at_once = defined(THREE, schedule_type="IMMEDIATE", cron_expression=())
     assert "9 s behind" in ask(at_once, now=later(8), behind_seconds=9.0).answer
     assert ask(at_once, now=later(3600), behind_seconds=9.0).reason == "no_schedule"
+
+
+def test_due_and_not_decided_because_it_waits_for_a_slot() -> None:
+    at_once = defined(THREE, schedule_type="IMMEDIATE", cron_expression=())
+    for job in (defined(), defined(max_fires=3), at_once):
+        found = ask(job, now=later(3600), decided=later(-1), waiting=7_000)
+        assert (found.reason, found.answer) == (
+            "undecided",
+            "due 2026-11-16T03:00:00Z, not decided yet: it waits for a slot; 7,000 are due in its partition",
+        )
+    assert ask(at_once, decided=later(10), waiting=7_000).reason == "no_schedule"
+    assert ask(at_once, decided=later(10), waiting=7_000, settled_jobs=6).reason == "undecided"
+    assert ask(at_once, decided=later(10), settled_jobs=6).reason == "undecided"
+    assert ask(at_once, decided=later(10), waiting=7_000, settled_jobs=7).reason == "no_schedule"
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,14 @@ async def audit(app: Application, request: AuditQuery, caller: Caller) -> AsyncI
         reading = _Partition(app, partition, caller.namespace, Auditor(start, end))
         async for read in reading.read():
             yield Audit(read=min(0.999, (partition + read) / count))
-        decided = max(reading.decided, owners.get(partition, 0))
-        report.add(await asyncio.to_thread(reading.auditor.report, decided=decided))
+        decided, settled = owners.get(partition, (0, 0))
+        report.add(
+            await asyncio.to_thread(
+                reading.auditor.report,
+                decided=max(reading.decided, decided),
+                settled_jobs=max(reading.settled, settled),
+            )
+        )
     yield _answer(report, start, end, note)
 
 
@@ -55,6 +61,8 @@ class _Partition:
         self.auditor = auditor
         self.decided: Instant = 0
         """How far the last frame of an owner had come."""
+        self.settled = 0
+        """Up to which definition all that was due when it was read was decided then."""
         self._app = app
         self._partition = partition
         self._namespace = namespace
@@ -90,7 +98,7 @@ class _Partition:
     def _take_runs(self, _: int, data: bytes) -> None:
         frame = decode_frame(data)
         if frame.cursor is not None:
-            self.decided = frame.cursor.time
+            self.decided, self.settled = frame.cursor.time, frame.cursor.settled_jobs
         for event in frame.events:
             if namespace_of(event.run_id) == self._namespace:
                 self.auditor.run_event(event)
@@ -107,10 +115,14 @@ async def _log_reaches_from(app: Application, asked: Instant, now: Instant) -> t
     return begins, f"the log begins at {rfc3339(begins)}: what was due before is older than its retention"
 
 
-async def _decided_by_owners(app: Application) -> dict[int, Instant]:
-    """Up to when each partition is decided, from its owner's heartbeat: an owner without events writes no frame."""
-    found = await fleet.partitions(app.control, app.settings.partitions)
-    return {status.partition: instant_of(status.cursor) for status in found if status.cursor is not None}
+async def _decided_by_owners(app: Application) -> dict[int, tuple[Instant, int]]:
+    """Up to when each partition is decided, and up to which definition, from its owner's heartbeat: an owner without
+    events writes no frame."""
+    owners = fleet.owners(await fleet.schedulers(app.control), app.settings.partitions)
+    return {
+        number: (fleet.decided_until(held, beat.at), max(held.settled, 0))
+        for number, (beat, held) in owners.items()
+    }
 
 
 def _answer(report: AuditReport, start: Instant, end: Instant, note: str) -> Audit:

@@ -23,7 +23,7 @@ from waterclock.core.jetstream.job_definitions import Definition
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
 from waterclock.proto.answers import Change, DecidedBy, Delay, Page, Step, Why
-from waterclock.proto.events import Instant
+from waterclock.proto.events import Cursor, Instant
 from waterclock.proto.queries import RunRef, WhyQuery
 
 _BEFORE = timedelta(minutes=10)
@@ -92,20 +92,28 @@ async def _moment(app: Application, job_id: str, at: datetime) -> tuple[Explanat
     moment, now = instant_of(at), now_us()
     jitter = max((event.spec.schedule.jitter_seconds for _, event in definitions), default=0)
     settled = moment + _AFTER + int(jitter * SECOND)
+    version = max((version for version, event in definitions if event.at < moment + SECOND), default=0)
 
-    def enough(decided: Instant, records: list[Recorded]) -> bool:
+    def enough(cursor: Cursor, records: list[Recorded]) -> bool:
         """All is decided, and a run that there was has ended."""
-        if decided <= settled:
+        if cursor.time <= settled or cursor.settled_jobs < version:
             return False
         return explain_moment(job_id, definitions, records, moment, now).reason != "under_way"
 
     records = await job_records(app, job_id, min(at, datetime.now(UTC)) - _BEFORE, enough)
     schedulers = await fleet.schedulers(app.control)
-    owned = fleet.owned_partitions(schedulers, app.settings.partitions)[app.partition_of(job_id)]
-    decided = None if owned.cursor is None else instant_of(owned.cursor)
+    owner = fleet.owners(schedulers, app.settings.partitions).get(app.partition_of(job_id))
     behind = system_load(schedulers).behind_seconds
-    found = explain_moment(job_id, definitions, records, moment, now, decided, behind)
-    return found, is_pending(moment, now, behind) or (decided is not None and moment > decided)
+    if owner is None:
+        found = explain_moment(job_id, definitions, records, moment, now, None, behind)
+        return found, is_pending(moment, now, behind)
+    beat, held = owner
+    decided = fleet.decided_until(held, beat.at)
+    settled_jobs = None if held.settled < 0 else held.settled
+    found = explain_moment(
+        job_id, definitions, records, moment, now, decided, behind, held.backlog, settled_jobs
+    )
+    return found, is_pending(moment, now, behind) or moment > decided
 
 
 def _asked_about(definition: Definition) -> datetime:

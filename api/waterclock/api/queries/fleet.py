@@ -18,7 +18,8 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import next_message
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Executor, Page, Partition, Queue
-from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat
+from waterclock.proto.events import Instant
+from waterclock.proto.heartbeats import ExecutorHeartbeat, PartitionStatus, SchedulerHeartbeat
 from waterclock.proto.queries import Nothing
 
 
@@ -77,24 +78,42 @@ async def partitions(control: Bucket, count: int) -> list[Partition]:
 
 
 def owned_partitions(heartbeats: Iterable[SchedulerHeartbeat], count: int) -> list[Partition]:
-    """Every partition, owned or not. While one moves two may claim it; the higher token is the owner's."""
+    """Every partition, owned or not."""
     found = [Partition(partition=number, owner=None) for number in range(count)]
+    for number, (beat, held) in owners(heartbeats, count).items():
+        found[number] = Partition(
+            partition=number,
+            owner=beat.instance,
+            host=beat.host,
+            lease=held.token,
+            cursor=datetime_of(decided_until(held, beat.at)),
+            lag_seconds=held.lag_seconds,
+            active_runs=held.active_runs,
+            armed=held.armed,
+            backlog=held.backlog,
+            unread=held.unread,
+        )
+    return found
+
+
+def owners(
+    heartbeats: Iterable[SchedulerHeartbeat], count: int
+) -> dict[int, tuple[SchedulerHeartbeat, PartitionStatus]]:
+    """Who says that it owns which partition. While one moves two may claim it; the higher token is the owner's."""
+    found: dict[int, tuple[SchedulerHeartbeat, PartitionStatus]] = {}
     for beat in heartbeats:
         for held in beat.partitions:
-            if held.partition < count and held.token > (found[held.partition].lease or 0):
-                found[held.partition] = Partition(
-                    partition=held.partition,
-                    owner=beat.instance,
-                    host=beat.host,
-                    lease=held.token,
-                    cursor=datetime_of(max(held.time_cursor, beat.at - int(held.lag_seconds * SECOND))),
-                    lag_seconds=held.lag_seconds,
-                    active_runs=held.active_runs,
-                    armed=held.armed,
-                    backlog=held.backlog,
-                    unread=held.unread,
-                )
+            known = found[held.partition][1].token if held.partition in found else 0
+            if 0 <= held.partition < count and held.token > known:
+                found[held.partition] = beat, held
     return found
+
+
+def decided_until(held: PartitionStatus, at: Instant) -> Instant:
+    """An owner without anything to decide does not move its cursor. What waits is not decided, also where it is no lag:
+    for the slots of slow work."""
+    until = max(held.time_cursor, at - int(held.lag_seconds * SECOND))
+    return until if held.waits_since is None else min(until, held.waits_since - 1)
 
 
 async def queues(connection: Connection) -> list[Queue]:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+import msgspec
+
 from waterclock.api.application import Application
 from waterclock.api.readmodels import runs as rows
 from waterclock.api.readmodels.pool import ReadModelsAway
@@ -14,7 +16,7 @@ from waterclock.core.jetstream.messages import last_message, sequence_before
 from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame
-from waterclock.proto.events import Instant, JobEvent, RunEvent, RunsMissed
+from waterclock.proto.events import Cursor, JobEvent, RunEvent, RunsMissed
 
 Numbered = tuple[int, RunEvent]
 
@@ -22,8 +24,11 @@ _SKEW = timedelta(minutes=1)
 """How far the clocks of writers and of the log may be apart."""
 _AFTER_LAST_CHANGE = 5000
 """How many sequences after its last change a run is still looked for: a rejected outcome changes nothing."""
-_CURSOR = re.compile(rb'"cursor":\{"jobs":\d+,"time":(\d+)')
-"""Read from the bytes: most frames are not about what was asked for, and need not be decoded."""
+_CURSOR = re.compile(rb'"cursor":(\{"jobs":[^{}]*\})[^{}]*\}$')
+"""Read from the bytes: most frames are not about what was asked for, and need not be decoded. It is at the end of a
+frame: what stands before it may be a user's."""
+
+_decode_cursor = msgspec.json.Decoder(Cursor).decode
 
 
 async def run_events(app: Application, run_id: str, after: int) -> list[Numbered]:
@@ -39,7 +44,7 @@ async def run_records(app: Application, run_id: str) -> list[Recorded]:
 
 
 async def job_records(
-    app: Application, job_id: str, since: datetime, enough: Callable[[Instant, list[Recorded]], bool]
+    app: Application, job_id: str, since: datetime, enough: Callable[[Cursor, list[Recorded]], bool]
 ) -> list[Recorded]:
     """The events of a job's runs and of its schedule since a moment, until they are `enough`: that is asked with how
     far the partition was decided, and with what was found."""
@@ -89,7 +94,7 @@ async def _records(
     wanted: Callable[[RunEvent], bool],
     after: int,
     last: int | None = None,
-    enough: Callable[[Instant, list[Recorded]], bool] | None = None,
+    enough: Callable[[Cursor, list[Recorded]], bool] | None = None,
 ) -> list[Recorded]:
     subject = names.runs_subject(app.partition_of(job_or_run_id))
     newest = await last_message(app.connection, names.RUNS, subject)
@@ -112,7 +117,7 @@ async def _records(
                     found += _of_frame(delivery.sequence, delivery.data, wanted, decided)
                 if (cursor := _CURSOR.search(delivery.data)) is not None:
                     decided = delivery.data
-                    if enough is not None and enough(int(cursor[1]), found):
+                    if enough is not None and enough(_decode_cursor(cursor[1]), found):
                         return found
     return found
 

@@ -183,10 +183,12 @@ class Auditor:
         end: Instant | None = None,
         *,
         decided: Instant,
+        settled_jobs: int | None = None,
         settled: bool = False,
         edit_lag: Instant = EDIT_LAG,
     ) -> AuditReport:
-        """Judge the due times in [start, end), by default the whole range. Those up to `decided` must be accounted for.
+        """Judge the due times in [start, end), by default the whole range. Those up to `decided` must be accounted for,
+        but for what definitions after `settled_jobs` had due when they were read: that may still wait.
 
         `settled`: nothing is under way any more, so every run must have ended. `edit_lag`: how long after an edit
         an owner that had not read it yet may still have decided by the definition before.
@@ -196,7 +198,7 @@ class Auditor:
         report = AuditReport(jobs=len(self._jobs), findings=list(self._findings))
         for job_id, history in self._jobs.items():
             runs = sorted(self._runs_of.get(job_id, ()), key=_scheduled)
-            self._judge(job_id, history, runs, start, end, decided, edit_lag, report)
+            self._judge(job_id, history, runs, start, end, decided, settled_jobs, edit_lag, report)
         for run_id, event in self._orphans.items():
             if run_id not in self._runs:
                 scheduled = ids.scheduled_of(run_id)
@@ -223,6 +225,7 @@ class Auditor:
         start: Instant,
         end: Instant,
         decided: Instant,
+        settled_jobs: int | None,
         edit_lag: Instant,
         report: AuditReport,
     ) -> None:
@@ -230,7 +233,7 @@ class Auditor:
         taken = 0
         since = 0 if job_id in self._limited else start
         missed = _Stretches(self._missed.get(job_id, ()))
-        for scheduled, spec in self._due(job_id, history, runs, since, end - 1, edit_lag):
+        for scheduled, version, spec in self._due(job_id, history, runs, since, end - 1, edit_lag):
             limit = spec.schedule.max_fires
             if (limit is not None and taken >= limit) or scheduled in expected:
                 continue
@@ -243,7 +246,7 @@ class Auditor:
                 continue
             if fate is not None:
                 report.accounted[fate] = report.accounted.get(fate, 0) + 1
-            elif scheduled > decided:
+            elif scheduled > decided or (settled_jobs is not None and version > settled_jobs):
                 report.pending += 1
                 continue
             else:
@@ -273,7 +276,8 @@ class Auditor:
         since: Instant,
         until: Instant,
         edit_lag: Instant,
-    ) -> Iterator[tuple[Instant, JobSpec]]:
+    ) -> Iterator[tuple[Instant, int, JobSpec]]:
+        """Each due time, and the definition that has it."""
         for span in spans(history, until):
             after = max(span.after, _decided_before(runs, span, edit_lag), since - 1)
             ended = [event.at for event in self._ended.get(job_id, ()) if event.version == span.version]
@@ -281,12 +285,12 @@ class Auditor:
             kind = span.spec.schedule.schedule_type
             if kind == "IMMEDIATE":
                 if since <= span.after <= until:
-                    yield span.after, span.spec
+                    yield span.after, span.version, span.spec
             elif kind != "DEPENDENT":
                 fires = compile_schedule(span.spec.schedule, span.spec.name)
                 fire = fires.after(after)
                 while fire is not None and fire.scheduled <= last:
-                    yield fire.scheduled, span.spec
+                    yield fire.scheduled, span.version, span.spec
                     fire = fires.after(fire.scheduled)
 
     # -- one run ----------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import Struct
 
 from waterclock.core.domain.explain import wording
 from waterclock.core.domain.explain.definition_spans import Span, spans
@@ -37,18 +38,44 @@ def explain_moment(
     now: Instant,
     decided: Instant | None = None,
     behind_seconds: float = 0.0,
+    waiting: int = 0,
+    settled_jobs: int | None = None,
 ) -> Explanation:
     """`records`: of the job's runs around the moment. `decided`: how far the partition's owner says it has come.
-    `behind_seconds`: how far behind the system says it is.
+    `behind_seconds`: how far behind the system says it is. `waiting`: how much is due in the partition and waits for
+    room. `settled_jobs`: up to which definition nothing waits that was due when it was read.
 
     A moment in whole seconds means that second.
     """
-    found = _explained(job_id, job, records, at, now, decided, behind_seconds)
+    found = _explained(
+        job_id, job, records, at, now, decided, _Backlog(behind_seconds, waiting, decided, settled_jobs)
+    )
     subject = f"{job_id} at {wording.moment(at)}"
     if found.run_id is not None:
         return msgspec.structs.replace(found, subject=subject)
     steps = [_defined(version, event) for version, event in job if event.at <= at + SECOND]
     return msgspec.structs.replace(found, subject=subject, steps=(*steps, *found.steps))
+
+
+class _Backlog(Struct, frozen=True):
+    """What the partition has not come to."""
+
+    behind_seconds: float
+    waiting: int
+    decided: Instant | None
+    settled_jobs: int | None
+
+    def reason(self, version: int, due: Instant, now: Instant) -> str | None:
+        """Why what a definition had due then is not decided; None: it is not for a backlog."""
+        if is_pending(due, now, self.behind_seconds):
+            return f"the system is {wording.span(int(self.behind_seconds * SECOND))} behind"
+        is_later = self.decided is not None and self.decided < due
+        is_unsettled = self.settled_jobs is not None and self.settled_jobs < version
+        if due > now or not (is_later or is_unsettled):
+            return None
+        if self.waiting:
+            return f"it waits for a slot; {self.waiting:,} are due in its partition"
+        return "its definition has just been written" if is_unsettled else None
 
 
 def _explained(
@@ -58,7 +85,7 @@ def _explained(
     at: Instant,
     now: Instant,
     decided: Instant | None,
-    behind_seconds: float,
+    backlog: _Backlog,
 ) -> Explanation:
     if (run_id := _run_at(records, at)) is not None:
         own = [record for record in records if record.event.run_id == run_id]
@@ -72,7 +99,7 @@ def _explained(
         return _answer(
             "not_created", f"it did not exist yet: it was created at {wording.moment(job[0][1].at)}"
         )
-    _, state = before[-1]
+    version, state = before[-1]
     times = around(state.spec.schedule, state.spec.name, at)
     if isinstance(state, JobCancelled):
         text = f"{_who(state)} cancelled the job at {wording.moment(state.at)}{_noted(state)}"
@@ -88,10 +115,10 @@ def _explained(
         (span for span in spans(job, max(now, at)) if span.after < at + SECOND <= span.until + SECOND), None
     )
     if span is not None and (here := around(span.spec.schedule, span.spec.name, at)).here is not None:
-        return _due(job_id, span, here, now, decided, records, behind_seconds)
+        return _due(job_id, span, here, now, decided, records, backlog)
     immediate = isinstance(state, JobCreated) and state.spec.schedule.schedule_type == "IMMEDIATE"
-    if immediate and state.at < at + SECOND and is_pending(state.at, now, behind_seconds):
-        return _pending(state.at, times, behind_seconds)
+    if immediate and state.at < at + SECOND and (waits := backlog.reason(version, state.at, now)) is not None:
+        return _pending(state.at, times, waits)
     reason, text = not_due(state.spec, at, times)
     return _answer(reason, text, times)
 
@@ -103,7 +130,7 @@ def _due(
     now: Instant,
     decided: Instant | None,
     records: Sequence[Recorded],
-    behind_seconds: float,
+    backlog: _Backlog,
 ) -> Explanation:
     """A fire that no event speaks of."""
     assert times.here is not None
@@ -119,8 +146,8 @@ def _due(
         return _answer("future", text, times, tuple(map(step, wishes)))
     if span.spec.schedule.max_fires is not None and decided is not None and decided >= times.here:
         return _answer("ended", f"its max_fires of {span.spec.schedule.max_fires} were reached", times)
-    if is_pending(times.here, now, behind_seconds):
-        return _pending(times.here, times, behind_seconds)
+    if (waits := backlog.reason(span.version, times.here, now)) is not None:
+        return _pending(times.here, times, waits)
     known = "" if decided is None else f": its partition is decided up to {wording.moment(decided)}"
     return _answer("undecided", f"it was due, and nobody has decided it yet{known}", times)
 
@@ -131,9 +158,8 @@ def is_pending(due: Instant, now: Instant, behind_seconds: float) -> bool:
     return behind_seconds >= _NOTABLE_SECONDS and now - slack <= due <= now
 
 
-def _pending(due: Instant, times: Around, behind_seconds: float) -> Explanation:
-    behind = wording.span(int(behind_seconds * SECOND))
-    text = f"due {wording.moment(due)}, not decided yet: the system is {behind} behind"
+def _pending(due: Instant, times: Around, why: str) -> Explanation:
+    text = f"due {wording.moment(due)}, not decided yet: {why}"
     return _answer("undecided", text, times)
 
 
