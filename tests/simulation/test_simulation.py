@@ -21,6 +21,8 @@ from waterclock.proto.events import JobResumed, RunCancelRequested, RunsMissed
 
 SEEDS = 1200
 CHUNKS = 24
+ONCE_WRONG = (20698, 31573, 34159, 41613, 42899)
+"""Seeds beyond those that found something."""
 
 
 def live(seed: int, steps: int = 100) -> tuple[World, AuditReport]:
@@ -119,19 +121,26 @@ def check_missed(world: World) -> list[str]:
     return wrong
 
 
+def check(seed: int) -> int:
+    """Live one life, and find nothing wrong with it. Answers how many fires were due in it."""
+    try:
+        world, report = live(seed)
+    except Exception as error:
+        raise AssertionError(f"seed {seed}") from error
+    assert report.clean, f"seed {seed}: {report.findings[:5]}"
+    wrong = check_workflows(world) + check_dependencies(world) + check_missed(world)
+    assert not wrong, f"seed {seed}: {wrong[:5]}"
+    assert world.replayed.checks > 0
+    return report.expected
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_every_due_time_is_accounted_for_exactly_once(chunk: int, request: pytest.FixtureRequest) -> None:
     chosen = request.config.getoption("--seed")
     seeds = [chosen] if chosen is not None else range(chunk * SEEDS // CHUNKS, (chunk + 1) * SEEDS // CHUNKS)
-    expected = 0
-    for seed in seeds:
-        try:
-            world, report = live(seed)
-        except Exception as error:
-            raise AssertionError(f"seed {seed}") from error
-        expected += report.expected
-        assert report.clean, f"seed {seed}: {report.findings[:5]}"
-        wrong = check_workflows(world) + check_dependencies(world) + check_missed(world)
-        assert not wrong, f"seed {seed}: {wrong[:5]}"
-        assert world.replayed.checks > 0
-    assert expected > 0
+    assert sum(check(seed) for seed in seeds) > 0
+
+
+@pytest.mark.parametrize("seed", ONCE_WRONG)
+def test_what_was_once_wrong_is_right(seed: int) -> None:
+    check(seed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from simulation.world import World
 from waterclock.core.domain.ids import job_of, node_run, part_path
-from waterclock.core.domain.run.states import is_stale, transition
+from waterclock.core.domain.run.states import attempt_used_up, is_stale, transition
 from waterclock.core.domain.workflow.shape import shape_of
 from waterclock.core.domain.workflow.trigger_rules import RULES, Outcome, Upstream, decide_node
 from waterclock.proto.events import (
@@ -111,6 +111,7 @@ class Rows:
             return
         status = transition(run.status, event)
         if status is None:
+            run.attempt = attempt_used_up(run.status, run.attempt, event) or run.attempt
             return
         run.status = status
         match event:

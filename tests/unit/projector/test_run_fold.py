@@ -18,11 +18,14 @@ from projector_rig.tables import Tables
 from waterclock.core.domain.instants import MINUTE, SECOND
 from waterclock.core.domain.readmodel.rows import RunRow
 from waterclock.proto.events import (
+    NodeCleared,
+    NodeMarked,
     OutcomeRejected,
     RunCancelled,
     RunCancelRequested,
     RunEvent,
     RunLost,
+    RunOpened,
     RunReported,
     RunReturned,
     RunSkipped,
@@ -282,3 +285,29 @@ def test_a_queueing_told_twice_does_not_wake_a_run_that_snoozes() -> None:
     q = queued()
     row, _ = folded(q, RunSnoozed(**outcome(q), until=T0 + MINUTE), q)
     assert (row.status, row.last_sequence) == ("WAITING", 2)
+
+
+def test_an_attempt_of_a_node_that_had_been_marked_uses_up_its_number() -> None:
+    """Its owner had not read the mark. Members may be named after that attempt: when it is run again, it needs another
+    number, which is taken from here."""
+    node, parent = "flow@20270115T080000Z~a", "flow@20270115T080000Z"
+    marked = NodeMarked(run_id=node, at=T0, version=1, scheduled=T0, succeeded=False, parent=parent)
+    opened = RunOpened(
+        run_id=node,
+        at=T0 + SECOND,
+        version=1,
+        scheduled=T0,
+        due=T0,
+        kind="fan_out",
+        trigger="workflow",
+        attempt=1,
+        parent=parent,
+    )
+    row, tables = folded(marked, opened)
+    assert (row.status, row.attempt_number, row.last_sequence) == ("SKIPPED", 1, 2)
+    assert row.modified_time == T0, "nothing else came of it"
+    assert not tables.attempts
+    cleared = NodeCleared(run_id=node, at=T0 + 2 * SECOND, reason="is run again", parent=parent)
+    again = msgspec.structs.replace(opened, at=T0 + 3 * SECOND, attempt=2)
+    row, _ = folded(marked, opened, cleared, again)
+    assert (row.status, row.attempt_number) == ("RUNNING", 2)

@@ -21,6 +21,7 @@ from waterclock.proto.events import (
 _TIMES_KEPT = 1000
 _SEEN_KEPT = 200
 _SUCCEEDED_KEPT = 1000
+_LEFT_KEPT = 1000
 _NAMED = 5
 
 
@@ -42,6 +43,12 @@ class Notices(Struct, kw_only=True, omit_defaults=True):
     for it yet: who is defined next, and depends on it, would wait for ever. At least the last thousand."""
     succeeded_before: dict[str, tuple[str, Instant]] = field(default_factory=dict)
     """The thousand before those."""
+    heard: dict[str, int] = field(default_factory=dict)
+    """By dependent and job, the version of the last notice in which the dependent's owner said that it waits. It may
+    come again when it has been answered."""
+    left: dict[str, int] = field(default_factory=dict)
+    """The same of the last notice that it waits no longer; the newest thousand. An older one that says that it waits
+    may come after it."""
 
 
 class Dependencies(Struct, kw_only=True, omit_defaults=True):
@@ -142,23 +149,41 @@ def waits_for(others: Sequence[str]) -> str:
 
 
 def dependent_changed(notices: Notices, event: DependentChanged) -> None:
-    """Another job begins or ceases to wait for one of ours."""
-    dependents = notices.dependents.setdefault(event.run_id, {})
-    if event.version >= dependents.get(event.dependent, 0):
-        if event.waits:
-            dependents[event.dependent] = event.version
-            if event.known:
-                _notify_of_earlier_success(notices, event)
-        else:
-            dependents.pop(event.dependent, None)
+    """Another job begins or ceases to wait for one of ours. What its owner says counts once, however often and late it
+    comes."""
+    job_id, dependent, version = event.run_id, event.dependent, event.version
+    pair = f"{dependent}>{job_id}"
+    if version <= max(notices.heard.get(pair, 0), notices.left.get(pair, 0)):
+        return
+    dependents = notices.dependents.setdefault(job_id, {})
+    announced = dependents.get(dependent, 0)
+    if event.waits:
+        dependents[dependent] = max(version, announced)
+    elif version >= announced:
+        dependents.pop(dependent, None)
     if not dependents:
-        del notices.dependents[event.run_id]
+        del notices.dependents[job_id]
+    if event.known:
+        _remember_notice(notices, pair, event)
+
+
+def _remember_notice(notices: Notices, pair: str, event: DependentChanged) -> None:
+    heard, left = notices.heard, notices.left
+    heard.pop(pair, None)
+    left.pop(pair, None)
+    if event.waits:
+        heard[pair] = event.version
+        _notify_of_earlier_success(notices, event)
+    else:
+        left[pair] = event.version
+        if len(left) > _LEFT_KEPT:
+            del left[next(iter(left))]
 
 
 def notify_dependents(notices: Notices, job_id: str, run_id: str, scheduled: Instant, at: Instant) -> None:
     """A run of the job succeeded."""
     for dependent in notices.dependents[job_id]:
-        _notify(notices, dependent, job_id, run_id, scheduled, at)
+        _notify(notices, f"{run_id}>{dependent}", dependent, job_id, run_id, scheduled, at)
 
 
 def remember_success(notices: Notices, job_id: str, run_id: str, scheduled: Instant) -> None:
@@ -174,14 +199,16 @@ def notices_delivered(notices: Notices, keys: Sequence[str]) -> None:
 
 
 def _notify_of_earlier_success(notices: Notices, event: DependentChanged) -> None:
-    """For who begins to wait for a job that has succeeded already, that success counts."""
+    """For who begins to wait for a job that has succeeded already, that success counts. It may have been told of it
+    before it could hear: this is another notice, and that one's delivery does not count for it."""
     past = notices.succeeded.get(event.run_id) or notices.succeeded_before.get(event.run_id)
     if past is not None:
-        _notify(notices, event.dependent, event.run_id, *past, event.at)
+        key = f"{past[0]}>{event.dependent}/{event.version}"
+        _notify(notices, key, event.dependent, event.run_id, *past, event.at)
 
 
 def _notify(
-    notices: Notices, dependent: str, job_id: str, run_id: str, scheduled: Instant, at: Instant
+    notices: Notices, key: str, dependent: str, job_id: str, run_id: str, scheduled: Instant, at: Instant
 ) -> None:
     by_schedule = run_id == ids.run_id(job_id, scheduled)
     completed = DependencyCompleted(
@@ -191,5 +218,4 @@ def _notify(
         of=run_id,
         scheduled=scheduled if by_schedule else None,
     )
-    key = f"{run_id}>{dependent}"
     notices.outbox[key] = Notice(key=key, sender=job_id, to=dependent, event=completed)

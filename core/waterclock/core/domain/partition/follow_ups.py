@@ -90,8 +90,9 @@ class FollowUps:
                 self.fan_outs.advance(run, now)
 
     def continue_run(self, run: Run, now: Instant) -> None:
-        """A run that waits goes on if what it waits for is there; else it gets a timer."""
-        if run.cancelling and run.status in ("WAITING", "RETRYING"):
+        """A run that waits goes on if what it waits for is there; else it gets a timer. One that is to be cancelled and
+        that nobody executes ends, also if its executor was found dead before that was read."""
+        if run.cancelling and run.status in ("WAITING", "RETRYING", "QUEUED"):
             self.cancel(run, "cancel requested", now, recorded=True)
         elif run.waits == "decision":
             if self._may_begin(run, now):

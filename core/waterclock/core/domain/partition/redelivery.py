@@ -14,20 +14,21 @@ _DROP = ClaimReply(verdict="drop")
 def decide_claim(
     run: Run | None, request: ClaimRequest, *, alive: bool, now: Instant
 ) -> tuple[ClaimReply, RunLost | RunCancelled | None]:
-    """The reply, and what becomes of the run. `alive`: whether the executor that had it still does."""
+    """The reply, and what becomes of the run. `alive`: whether the executor that had it still does. Who asks does not
+    execute it."""
     if run is None or run.status not in ("QUEUED", "RUNNING"):
         return _DROP, None
     if run.attempt != request.attempt or run.queued_at != request.queued:
         return _DROP, None
     if run.status == "QUEUED" and request.delivered < _SILENT_DELIVERIES:
         return ClaimReply(verdict="run", crash_count=run.crash_count), None
-    if run.status == "RUNNING":
-        if run.executor_id == request.executor_id:
-            return ClaimReply(verdict="run", crash_count=run.crash_count), None
-        if alive:
-            return ClaimReply(verdict="wait"), None
+    is_same = run.status == "RUNNING" and run.executor_id == request.executor_id
+    if is_same and not run.cancelling:
+        return ClaimReply(verdict="run", crash_count=run.crash_count), None
+    if run.status == "RUNNING" and alive and not is_same:
+        return ClaimReply(verdict="wait"), None
     if run.cancelling:
-        reason = "cancelled; its executor died"
+        reason = "cancelled; its executor " + ("no longer had it" if is_same else "died")
         return _DROP, RunCancelled(run_id=run.run_id, at=now, reason=reason, attempt=run.attempt)
     lost = _lost(run, now)
     return ClaimReply(verdict="drop" if lost.dead else "run", crash_count=lost.crash_count), lost

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from waterclock.core.domain.ids import member_index, node_of
+from waterclock.core.domain.ids import member_index, node_of, part_path
 from waterclock.core.domain.partition.definition_cache import Definition
 from waterclock.core.domain.partition.run_parts import NodeEnd, WorkflowRunState
 from waterclock.core.domain.partition.state import PartitionState, Run
@@ -18,17 +18,24 @@ _STATUS = {"success": "SUCCESS", "failed": "FAILED", "skipped": "SKIPPED", "bloc
 
 
 def spec_of_run(state: PartitionState, run: Run, definition: Definition) -> JobSpec:
-    """The definition of a run's work. Raises Unusable where a template has no value."""
+    """The definition of a run's work. Raises Unusable where a template has no value. A part that is to be stopped has
+    one even when the whole has ended, without values: nobody runs it, but whoever gets it asks what became of it."""
     parent = state.runs.get(run.parent or "")
     if parent is None or not parent.parts:
         if run.trigger in ("workflow", "fan_out"):
-            raise Unusable("what it was part of has ended")
+            if not run.cancelling:
+                raise Unusable("what it was part of has ended")
+            return definition.spec if definition.shape is None else _node_of_part(run, definition)
         return definition.spec
     if parent.parts == "fan_out":
         return spec_of_member(state, parent, definition, member_index(run.run_id), run.item)
     node = definition.node(node_of(run.run_id))
     spec = node_spec(definition.spec, node)
     return spec if spec.fan_out is not None else filled(spec, node_scope(state, parent, definition, node.id))
+
+
+def _node_of_part(run: Run, definition: Definition) -> JobSpec:
+    return node_spec(definition.spec, definition.node(part_path(run.run_id)[0]))
 
 
 def spec_of_member(

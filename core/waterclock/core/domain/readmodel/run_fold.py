@@ -10,7 +10,7 @@ from typing import assert_never
 from waterclock.core.domain.ids import job_of, part_path, scheduled_of
 from waterclock.core.domain.readmodel.rows import AttemptRow, RunRow
 from waterclock.core.domain.readmodel.run_steps import write_step
-from waterclock.core.domain.run.states import is_stale, transition
+from waterclock.core.domain.run.states import attempt_used_up, is_stale, transition
 from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
@@ -142,7 +142,11 @@ def update_run_row(row: RunRow, event: RunEvent, sequence: int) -> tuple[bool, A
         return False, None
     status = transition(row.status, event)
     if status is None:
-        return False, None
+        used_up = attempt_used_up(row.status, row.attempt_number, event)
+        if used_up is None:
+            return False, None
+        row.attempt_number, row.last_sequence = used_up, sequence
+        return True, None
     ended_attempt = write_step(row, event)
     row.status = status
     row.modified_time = event.at

@@ -162,6 +162,14 @@ def is_stale(attempt: int, executor_id: str | None, event: RunEvent) -> bool:
     return False
 
 
+def attempt_used_up(status: RunStatus | None, attempt: int, event: RunEvent) -> int | None:
+    """The number of an attempt that was handed out of a node which was marked by hand: its owner had not read that. It
+    changes nothing; but an executor may have it, and members may be named after it. The next has another number."""
+    if not isinstance(event, RunQueued | RunOpened) or event.trigger != "workflow":
+        return None
+    return event.attempt if status in ("SUCCESS", "SKIPPED") and event.attempt > attempt else None
+
+
 _HEAD = """# The states of a run
 
 Made from `core/waterclock/core/domain/run/states.py` by `python -m waterclock.core.domain.run.states`.
