@@ -40,7 +40,10 @@ def _plain(state: PartitionState) -> Any:
     work it has published; a replay knows only what the last frame said."""
     plain = json.loads(msgspec.json.encode(state))
     del plain["unpublished"], plain["cursor"], plain["ahead"]
-    for run in plain["runs"].values():  # the first release did not keep these
+    # the first release did not keep these
+    plain["post"].pop("heard", None)
+    plain["post"].pop("left", None)
+    for run in plain["runs"].values():
         run.pop("route", None)
         run.pop("priority", None)
     return plain
