@@ -14,7 +14,7 @@ from waterclock.core.jetstream.messages import next_message
 from waterclock.projector.write.database import statement
 from waterclock.proto import names
 from waterclock.proto.events import Instant
-from waterclock.proto.heartbeats import ExecutorHeartbeat
+from waterclock.proto.heartbeats import ExecutorHeartbeat, read_heartbeat
 
 _OLDEST_ASKED = 50
 """Queues whose oldest message is looked up in a round; the deepest ones."""
@@ -81,11 +81,12 @@ class FleetTables:
 
 
 def executor_row(entry: Entry, now: Instant) -> tuple[Any, ...]:
-    try:
-        fields: Any = msgspec.json.decode(entry.value)
-        beat = msgspec.convert(fields, ExecutorHeartbeat)
-    except msgspec.MsgspecError:
-        fields, beat = {}, ExecutorHeartbeat()
+    fields: Any = {}
+    beat = read_heartbeat(entry.value, ExecutorHeartbeat)
+    if beat is None:
+        beat = ExecutorHeartbeat()
+    else:
+        fields = msgspec.to_builtins(beat)
     heaviest = names.TIERS.index(beat.tier) if beat.tier in names.TIERS else len(names.TIERS) - 1
     return (
         entry.key.rpartition(".")[2],

@@ -2,38 +2,53 @@
 
 An entry expires soon after its instance stops renewing it. Every field of the executor's has a default, because
 alerts and tables are to get by with what an older executor wrote.
+
+Whoever reads one reads what another process wrote: by `read_heartbeat`, to which a figure that cannot be is no figure.
 """
 
-from msgspec import Struct
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
 
 from waterclock.proto.events import Instant
 from waterclock.proto.verdicts import InstanceState
 
+Count = Annotated[int, Meta(ge=0, le=10**12)]
+Amount = Annotated[float, Meta(ge=0, le=10**12)]
+"""Of seconds, or a second."""
+Moment = Annotated[Instant, Meta(ge=-62_135_596_800_000_000, le=253_402_300_799_999_999)]
+"""Of a year that a calendar has."""
+Names = Annotated[list[str], Meta(max_length=10_000)]
+
+_MOST_ROUTES = 10_000
+"""That one executor can serve. Each is a consumer for each tier and band: nobody has a hundredth of it."""
+
 
 class PartitionStatus(Struct, frozen=True, kw_only=True):
-    partition: int
-    token: int
-    jobs_cursor: int
-    time_cursor: int
-    active_runs: int
-    armed: int
-    lag_seconds: float
-    backlog: int = 0
+    partition: Count
+    token: Count
+    jobs_cursor: Count
+    time_cursor: Moment
+    active_runs: Count
+    armed: Count
+    lag_seconds: Amount
+    backlog: Count = 0
     """Fires that are due and not yet decided: there is no room for them among the executors."""
-    unread: int = 0
+    unread: Count = 0
     """Definitions that are in the log and have not been read."""
-    settled: int = -1
+    settled: Annotated[int, Meta(ge=-1, le=10**12)] = -1
     """As in the cursor of a frame. -1: a scheduler that does not say."""
-    waits_since: Instant | None = None
+    waits_since: Moment | None = None
     """When the first was due of what is not decided, whatever it waits for. None: nothing waits."""
 
 
 class SchedulerHeartbeat(Struct, frozen=True, kw_only=True):
     instance: str
     host: str
-    pid: int
-    started_at: Instant
-    at: Instant
+    pid: Count
+    started_at: Moment
+    at: Moment
     state: InstanceState
     partitions: list[PartitionStatus]
     load: "SchedulerLoad | None" = None
@@ -43,14 +58,14 @@ class SchedulerHeartbeat(Struct, frozen=True, kw_only=True):
 class SchedulerLoad(Struct, frozen=True, kw_only=True):
     """How far behind a scheduler is, over all of its partitions."""
 
-    to_drain: int = 0
+    to_drain: Count = 0
     """What is to be done before it is on time again: definitions unread, and fires due and not decided. Not what waits
     for the slots of slow work: that is a queue, and no lack of the scheduler."""
-    ended_per_second: float = 0.0
+    ended_per_second: Amount = 0.0
     """How many runs a second end while there is a backlog: what it can do. Without a backlog what it could at last."""
-    behind_seconds: float = 0.0
+    behind_seconds: Amount = 0.0
     """The age of the oldest fire that is due and not decided."""
-    saturated_since: Instant | None = None
+    saturated_since: Moment | None = None
     """Since when draining takes longer than the limit."""
 
     @property
@@ -66,9 +81,9 @@ class ApiHeartbeat(Struct, frozen=True, kw_only=True):
     """Only while an api slows callers down: then several of them share what may be accepted."""
 
     instance: str
-    at: Instant
-    accepted_per_second: float = 0.0
-    refused_per_second: float = 0.0
+    at: Moment
+    accepted_per_second: Amount = 0.0
+    refused_per_second: Amount = 0.0
     """Calls, not jobs: what is refused is not read."""
 
 
@@ -83,21 +98,21 @@ class Progress(Struct, frozen=True, kw_only=True):
 class ExecutorHeartbeat(Struct, frozen=True, kw_only=True):
     instance: str = ""
     host: str = ""
-    pid: int = 0
+    pid: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
     tier: str = "heavy"
-    queues: list[str] = []
-    handlers: list[str] = []
-    slots: int = 0
-    used: int = 0
-    running: list[str] = []
+    queues: Names = []
+    handlers: Names = []
+    slots: Annotated[int, Meta(ge=0, le=10**6)] = 0
+    used: Annotated[int, Meta(ge=0, le=10**6)] = 0
+    running: Names = []
     """Run ids; the first few hundred."""
     more: bool = False
     """It runs more than it lists."""
     progress: dict[str, Progress] = {}
     """Of the listed runs that have reported any."""
     state: InstanceState = "running"
-    started_at: Instant = 0
-    at: Instant = 0
+    started_at: Moment = 0
+    at: Moment = 0
 
 
 class ProjectorHeartbeat(Struct, frozen=True, kw_only=True):
@@ -107,3 +122,20 @@ class ProjectorHeartbeat(Struct, frozen=True, kw_only=True):
     started_at: Instant
     at: Instant
     partitions: list[int]
+
+
+H = TypeVar("H", bound=Struct)
+
+
+def read_heartbeat(value: bytes, kind: type[H]) -> H | None:
+    """None: it cannot be read, or says what cannot be. Who wrote it may be of another version, or mean harm: it counts
+    for nothing, and ends no reader."""
+    if b"\\u0000" in value:
+        return None  # no name has that, and Postgres takes no text with it
+    try:
+        found = msgspec.json.decode(value, type=kind)
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors; so is what is not UTF-8
+        return None
+    if isinstance(found, ExecutorHeartbeat) and len(found.queues) * (1 + len(found.handlers)) > _MOST_ROUTES:
+        return None
+    return found

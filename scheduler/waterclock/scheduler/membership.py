@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 
-import msgspec
 from msgspec import Struct
 
 from waterclock.core.domain.instants import SECOND, instant_of
@@ -13,6 +12,7 @@ from waterclock.core.jetstream.protocol import is_marker
 from waterclock.core.jetstream.pull_loop import Delivery, Pull
 from waterclock.proto import names
 from waterclock.proto.events import Instant
+from waterclock.proto.heartbeats import read_heartbeat
 from waterclock.proto.verdicts import InstanceState
 
 _GAP = SECOND
@@ -154,12 +154,7 @@ class _Heartbeat(Struct):
     state: InstanceState = "running"
 
 
-_decode = msgspec.json.Decoder(_Heartbeat).decode
-
-
 def _state_of(heartbeat: bytes) -> InstanceState:
     """One that cannot be read is of another version, and lives."""
-    try:
-        return _decode(heartbeat).state
-    except msgspec.DecodeError:
-        return "running"
+    found = read_heartbeat(heartbeat, _Heartbeat)
+    return "running" if found is None else found.state

@@ -71,7 +71,8 @@ def test_the_schedulers_are_summed_up_and_not_averaged() -> None:
                 SchedulerLoad(to_drain=1_000, ended_per_second=1_500, behind_seconds=2, saturated_since=5)
             ),
             heartbeat(None),
-        ]
+        ],
+        now=0,
     )
     assert load == SystemLoad(
         to_drain=10_000,
@@ -88,13 +89,19 @@ def test_the_schedulers_are_summed_up_and_not_averaged() -> None:
 def test_a_scheduler_that_died_does_not_count_with_what_it_said_last() -> None:
     load = SchedulerLoad(to_drain=60_000, ended_per_second=1_000)
     dead, alive = heartbeat(load), msgspec.structs.replace(heartbeat(None), at=6 * SECOND)
-    assert system_load([dead, alive]) == SystemLoad()
-    assert system_load([dead]).to_drain == 60_000
+    assert system_load([dead, alive], now=6 * SECOND) == SystemLoad()
+    assert system_load([dead], now=6 * SECOND).to_drain == 60_000
+
+
+def test_a_scheduler_whose_clock_is_ahead_does_not_make_the_others_old() -> None:
+    load = SchedulerLoad(to_drain=60_000, ended_per_second=1_000)
+    ahead = msgspec.structs.replace(heartbeat(None), at=10**15)
+    assert system_load([heartbeat(load), ahead], now=SECOND).to_drain == 60_000
 
 
 def test_nobody_who_says_anything_means_on_time() -> None:
-    assert not system_load([]).saturated
-    assert system_load([heartbeat(None)]) == SystemLoad()
+    assert not system_load([], now=0).saturated
+    assert system_load([heartbeat(None)], now=0) == SystemLoad()
 
 
 @pytest.mark.parametrize("ended", [0.0, 2.0])

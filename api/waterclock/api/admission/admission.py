@@ -25,7 +25,7 @@ from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.tasks import Tasks, supervised
 from waterclock.proto import methods, names
-from waterclock.proto.heartbeats import ApiHeartbeat, SchedulerHeartbeat
+from waterclock.proto.heartbeats import ApiHeartbeat, SchedulerHeartbeat, read_heartbeat
 from waterclock.proto.methods import Method
 from waterclock.proto.spec import JobSpec
 
@@ -148,7 +148,7 @@ class Admission:
         """What cannot be read is not known, and then nobody is refused: accepting comes before counting."""
         before = self._throttle.accepted_in_all
         try:
-            load = system_load(await _decoded(self._control, "scheduler", SchedulerHeartbeat))
+            load = system_load(await _decoded(self._control, "scheduler", SchedulerHeartbeat), now_us())
             apis = 1
             if load.saturated:
                 beat = msgspec.json.encode(self.heartbeat())
@@ -161,10 +161,5 @@ class Admission:
 
 
 async def _decoded(control: Bucket, component: str, kind: type[Any]) -> list[Any]:
-    found = []
-    for entry in await control.scan(names.member_key(component, "*")):
-        try:
-            found.append(msgspec.json.decode(entry.value, type=kind))
-        except msgspec.MsgspecError:
-            continue  # of another version: it says nothing that we would understand
-    return found
+    found = await control.scan(names.member_key(component, "*"))
+    return [beat for entry in found if (beat := read_heartbeat(entry.value, kind)) is not None]

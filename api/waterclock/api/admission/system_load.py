@@ -52,9 +52,9 @@ class SystemLoad(Struct, frozen=True, kw_only=True):
         return self.drain_seconds() > DRAIN_LIMIT_SECONDS
 
 
-def system_load(heartbeats: Iterable[SchedulerHeartbeat]) -> SystemLoad:
+def system_load(heartbeats: Iterable[SchedulerHeartbeat], now: Instant) -> SystemLoad:
     """Schedulers that do not say how far behind they are count as being on time."""
-    beats = _living(list(heartbeats))
+    beats = _living(list(heartbeats), now)
     loads = [beat.load for beat in beats if beat.load is not None]
     partitions = [partition for beat in beats for partition in beat.partitions]
     since = [load.saturated_since for load in loads if load.saturated_since is not None]
@@ -68,6 +68,7 @@ def system_load(heartbeats: Iterable[SchedulerHeartbeat]) -> SystemLoad:
     )
 
 
-def _living(beats: list[SchedulerHeartbeat]) -> list[SchedulerHeartbeat]:
-    newest = max((beat.at for beat in beats), default=0)
+def _living(beats: list[SchedulerHeartbeat], now: Instant) -> list[SchedulerHeartbeat]:
+    """One whose clock is ahead of ours does not make the others old."""
+    newest = min(max((beat.at for beat in beats), default=0), now)
     return [beat for beat in beats if beat.at >= newest - _SILENT]

@@ -103,7 +103,7 @@ async def _moment(app: Application, job_id: str, at: datetime) -> tuple[Explanat
     records = await job_records(app, job_id, min(at, datetime.now(UTC)) - _BEFORE, enough)
     schedulers = await fleet.schedulers(app.control)
     owner = fleet.owners(schedulers, app.settings.partitions).get(app.partition_of(job_id))
-    behind = system_load(schedulers).behind_seconds
+    behind = system_load(schedulers, now).behind_seconds
     if owner is None:
         found = explain_moment(job_id, definitions, records, moment, now, None, behind)
         return found, is_pending(moment, now, behind)

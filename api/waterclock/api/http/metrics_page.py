@@ -17,6 +17,7 @@ from waterclock.api.admission.system_load import SystemLoad, system_load
 from waterclock.api.application import Application
 from waterclock.api.queries import fleet
 from waterclock.core.jetstream.errors import LogError
+from waterclock.core.runtime.clock import now_us
 
 _TIMEOUT = 1.0
 
@@ -121,7 +122,7 @@ async def _fleet(app: Application) -> list[Metric]:
             slots.add_metric(("busy",), sum(executor.busy for executor in found))
             owners: dict[str, int] = {}
             schedulers = await fleet.schedulers(app.control)
-            load = system_load(schedulers)
+            load = system_load(schedulers, now_us())
             for partition in fleet.owned_partitions(schedulers, app.settings.partitions):
                 owners[partition.owner or ""] = owners.get(partition.owner or "", 0) + 1
                 if partition.lag_seconds is not None:

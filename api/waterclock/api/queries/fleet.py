@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-import msgspec
 from msgspec import structs
 
 from waterclock.api.application import Application
@@ -19,7 +18,7 @@ from waterclock.core.jetstream.messages import next_message
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Executor, Page, Partition, Queue
 from waterclock.proto.events import Instant
-from waterclock.proto.heartbeats import ExecutorHeartbeat, PartitionStatus, SchedulerHeartbeat
+from waterclock.proto.heartbeats import ExecutorHeartbeat, PartitionStatus, SchedulerHeartbeat, read_heartbeat
 from waterclock.proto.queries import Nothing
 
 
@@ -48,7 +47,7 @@ async def list_partitions(app: Application, request: Nothing, caller: Caller) ->
 
 async def executors(control: Bucket) -> list[Executor]:
     found = await control.scan(names.member_key("executor", "*"))
-    beats = [msgspec.json.decode(entry.value, type=ExecutorHeartbeat) for entry in found]
+    beats = [beat for entry in found if (beat := read_heartbeat(entry.value, ExecutorHeartbeat)) is not None]
     return [
         Executor(
             executor_id=beat.instance,
@@ -70,7 +69,8 @@ async def executors(control: Bucket) -> list[Executor]:
 
 async def schedulers(control: Bucket) -> list[SchedulerHeartbeat]:
     found = await control.scan(names.member_key("scheduler", "*"))
-    return [msgspec.json.decode(entry.value, type=SchedulerHeartbeat) for entry in found]
+    beats = (read_heartbeat(entry.value, SchedulerHeartbeat) for entry in found)
+    return [beat for beat in beats if beat is not None]
 
 
 async def partitions(control: Bucket, count: int) -> list[Partition]:
@@ -113,7 +113,7 @@ def decided_until(held: PartitionStatus, at: Instant) -> Instant:
     """An owner without anything to decide does not move its cursor. What waits is not decided, also where it is no lag:
     for the slots of slow work."""
     until = max(held.time_cursor, at - int(held.lag_seconds * SECOND))
-    return until if held.waits_since is None else min(until, held.waits_since - 1)
+    return until if held.waits_since is None else min(until, max(0, held.waits_since - 1))
 
 
 async def queues(connection: Connection) -> list[Queue]:

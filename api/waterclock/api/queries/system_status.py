@@ -12,6 +12,7 @@ from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.jetstream.messages import last_message, stream_state
+from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Check, Load, Partition, SystemStatus
 from waterclock.proto.queries import Nothing
@@ -23,7 +24,7 @@ _PROJECTION_LAG = 10.0
 @handles(methods.SYSTEM_STATUS)
 async def status(app: Application, request: Nothing, caller: Caller) -> SystemStatus:
     schedulers = await fleet.schedulers(app.control)
-    load = await _load(app, system_load(schedulers))
+    load = await _load(app, system_load(schedulers, now_us()))
     checks = [
         await _log(app),
         _schedulers(fleet.owned_partitions(schedulers, app.settings.partitions)),

@@ -1,13 +1,11 @@
 """What alerts need beside the log of runs: definitions, what the executors serve, how far the schedulers are behind."""
 
-import msgspec
-
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import last_message
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame
-from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat, SchedulerLoad
+from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat, SchedulerLoad, read_heartbeat
 from waterclock.proto.spec import JobSpec
 
 
@@ -30,9 +28,8 @@ async def served_routes(control: Bucket) -> set[tuple[str, str]]:
     """(route, tier) that an executor takes work from; a heavier executor takes lighter work too."""
     found: set[tuple[str, str]] = set()
     for entry in await control.scan(names.member_key("executor", "*")):
-        try:
-            beat = msgspec.json.decode(entry.value, type=ExecutorHeartbeat)
-        except msgspec.MsgspecError:
+        beat = read_heartbeat(entry.value, ExecutorHeartbeat)
+        if beat is None:
             continue
         heaviest = names.TIERS.index(beat.tier) if beat.tier in names.TIERS else len(names.TIERS) - 1
         for queue in beat.queues:
@@ -45,11 +42,8 @@ async def load_of_schedulers(control: Bucket) -> SchedulerLoad | None:
     """Of all of them together; None if none says."""
     loads: list[SchedulerLoad] = []
     for entry in await control.scan(names.member_key("scheduler", "*")):
-        try:
-            beat = msgspec.json.decode(entry.value, type=SchedulerHeartbeat)
-        except msgspec.MsgspecError:
-            continue
-        if beat.load is not None:
+        beat = read_heartbeat(entry.value, SchedulerHeartbeat)
+        if beat is not None and beat.load is not None:
             loads.append(beat.load)
     if not loads:
         return None

@@ -16,7 +16,7 @@ from waterclock.core.jetstream.nats_client import Disconnected
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.proto import names
 from waterclock.proto.codec import encode
-from waterclock.proto.heartbeats import ExecutorHeartbeat
+from waterclock.proto.heartbeats import ExecutorHeartbeat, read_heartbeat
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest
 from waterclock.scheduler.credit import Credit
 from waterclock.scheduler.jetstream.patience import until_known
@@ -43,7 +43,7 @@ class ExecutorLink:
 
             try:
                 request = _decode(message.data)
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):
                 _log.warning("a claim that is none", extra={"subject": message.subject})
                 return
             receive(Claim(request, answer))
@@ -64,13 +64,10 @@ class ExecutorLink:
         entry = await until_known(key, partial(self._control.get, key))
         if entry is None:
             return False
-        try:
-            heartbeat = msgspec.json.decode(entry.value, type=ExecutorHeartbeat)
-        except msgspec.DecodeError as error:
+        heartbeat = read_heartbeat(entry.value, ExecutorHeartbeat)
+        if heartbeat is None:
             # Of another version. It lives, so the claim waits until it is gone: that must not end the partition.
-            _log.warning(
-                "a heartbeat that cannot be read", extra={"executor": executor_id, "error": str(error)}
-            )
+            _log.warning("a heartbeat that cannot be read", extra={"executor": executor_id})
             return True
         return heartbeat.more or run_id in heartbeat.running
 
@@ -93,12 +90,6 @@ async def follow_slots(control: Bucket, credit: Credit) -> None:
         except LogError as error:
             _log.info("the executors' heartbeats cannot be read: %s", error)
         else:
-            credit.set_slots(beat for entry in found if (beat := _heartbeat(entry.value)) is not None)
+            beats = (read_heartbeat(entry.value, ExecutorHeartbeat) for entry in found)
+            credit.set_slots(beat for beat in beats if beat is not None)
         await asyncio.sleep(_SLOTS_EVERY)
-
-
-def _heartbeat(value: bytes) -> ExecutorHeartbeat | None:
-    try:
-        return msgspec.json.decode(value, type=ExecutorHeartbeat)
-    except msgspec.DecodeError:
-        return None
