@@ -10,6 +10,11 @@ _SAY_AGAIN_SECONDS = 60.0
 _SPREAD = 1.25
 """Many who were refused together do not come back together."""
 
+_SHORTEST = 0.5
+_LONGEST = 60.0
+"""No service asks for less or for more. What does is broken, and who waits as long as it takes is not to wait for years,
+nor to ask without a pause."""
+
 SATURATED_PATIENCE = 60.0
 AS_LONG_AS_IT_TAKES = float("inf")
 
@@ -23,7 +28,8 @@ class Pace:
     def wait_seconds(self, refused: Saturated, waited: float, patience: float | None = None) -> float:
         """How long to wait before the same request is sent again. Raises the refusal when that would be too long in
         all. `patience`: if this call's is another than usual."""
-        pause = (refused.retry_after or 1.0) * random.uniform(1.0, _SPREAD)
+        told = 1.0 if refused.retry_after is None else min(max(refused.retry_after, _SHORTEST), _LONGEST)
+        pause = told * random.uniform(1.0, _SPREAD)
         if waited + pause > (self._patience if patience is None else patience):
             raise refused
         now = time.monotonic()
