@@ -12,7 +12,7 @@ _SPREAD = 1.25
 
 _SHORTEST = 0.5
 _LONGEST = 60.0
-"""No service asks for less or for more. What does is broken, and who waits as long as it takes is not to wait for years,
+"""No service asks for less or for more. What does is broken: who waits as long as it takes is not to wait for years,
 nor to ask without a pause."""
 
 SATURATED_PATIENCE = 60.0

@@ -158,7 +158,9 @@ def _print_audit(report: Audit) -> None:
     fates = ", ".join(f"{count} {fate}" for fate, count in sorted(report.accounted.items()))
     print(f"{report.jobs} jobs, {report.expected} due times: {fates or 'none'}")
     if report.pending:
-        print(f"{report.pending} are due and not decided yet: no scheduler has come that far")
+        print(
+            f"{report.pending} are due and not decided yet: they wait for a slot, or no scheduler has come that far"
+        )
     if report.note:
         print(report.note)
     if report.clean:
