@@ -5,10 +5,13 @@ import json
 from pathlib import Path
 
 import asyncpg
+import msgspec
 
 from servers.server import Server
 from waterclock.projector.sql.migrator import migrate
 from waterclock.projector.write.database import SCHEMA, connect
+from waterclock.proto import names
+from waterclock.proto.heartbeats import ExecutorHeartbeat
 
 from .conftest import Served, serving, settings_for
 
@@ -114,3 +117,14 @@ async def test_tables_on_their_way_to_a_newer_version_are_away(
         assert answer.status_code == 503, answer.text
         assert answer.headers["Retry-After"]
     await connection.close()
+
+
+async def test_a_heartbeat_of_another_version_takes_nobody_elses_from_sight(alone: Served) -> None:
+    for component in ("scheduler", "executor"):
+        await alone.app.control.put(names.member_key(component, "newer"), b'{"instance": 7}')
+    living = msgspec.json.encode(ExecutorHeartbeat(instance="ours", state="running"))
+    await alone.app.control.put(names.member_key("executor", "ours"), living)
+    assert (await alone.http.get("/v1/status")).status_code == 200
+    executors = (await alone.http.get("/v1/executors")).json()["items"]
+    assert [executor["executor_id"] for executor in executors] == ["ours"]
+    assert (await alone.http.get("/v1/partitions")).status_code == 200

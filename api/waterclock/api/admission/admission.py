@@ -22,10 +22,11 @@ from waterclock.api.errors import Saturated
 from waterclock.api.metrics import ADMISSIONS
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.heartbeats import read_heartbeats
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.tasks import Tasks, supervised
 from waterclock.proto import methods, names
-from waterclock.proto.heartbeats import ApiHeartbeat, SchedulerHeartbeat, read_heartbeat
+from waterclock.proto.heartbeats import ApiHeartbeat, SchedulerHeartbeat
 from waterclock.proto.methods import Method
 from waterclock.proto.spec import JobSpec
 
@@ -112,7 +113,7 @@ class Admission:
 
     async def others(self) -> list[ApiHeartbeat]:
         """Of the other apis, those that slow callers down."""
-        found = await _decoded(self._control, "api", ApiHeartbeat)
+        found = await read_heartbeats(self._control, "api", ApiHeartbeat)
         return [beat for beat in found if beat.instance != self._instance]
 
     def _take(self, namespace: str, *, soon: int = 0, later: int = 0) -> None:
@@ -148,7 +149,8 @@ class Admission:
         """What cannot be read is not known, and then nobody is refused: accepting comes before counting."""
         before = self._throttle.accepted_in_all
         try:
-            load = system_load(await _decoded(self._control, "scheduler", SchedulerHeartbeat), now_us())
+            schedulers = await read_heartbeats(self._control, "scheduler", SchedulerHeartbeat)
+            load = system_load(schedulers, now_us())
             apis = 1
             if load.saturated:
                 beat = msgspec.json.encode(self.heartbeat())
@@ -158,8 +160,3 @@ class Admission:
             return
         self._throttle.heard(load, apis, since=self._throttle.accepted_in_all - before)
         self._read_at = self._clock()
-
-
-async def _decoded(control: Bucket, component: str, kind: type[Any]) -> list[Any]:
-    found = await control.scan(names.member_key(component, "*"))
-    return [beat for entry in found if (beat := read_heartbeat(entry.value, kind)) is not None]

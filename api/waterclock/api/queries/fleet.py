@@ -14,11 +14,12 @@ from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.heartbeats import read_heartbeats
 from waterclock.core.jetstream.messages import next_message
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Executor, Page, Partition, Queue
 from waterclock.proto.events import Instant
-from waterclock.proto.heartbeats import ExecutorHeartbeat, PartitionStatus, SchedulerHeartbeat, read_heartbeat
+from waterclock.proto.heartbeats import ExecutorHeartbeat, PartitionStatus, SchedulerHeartbeat
 from waterclock.proto.queries import Nothing
 
 
@@ -46,8 +47,7 @@ async def list_partitions(app: Application, request: Nothing, caller: Caller) ->
 
 
 async def executors(control: Bucket) -> list[Executor]:
-    found = await control.scan(names.member_key("executor", "*"))
-    beats = [beat for entry in found if (beat := read_heartbeat(entry.value, ExecutorHeartbeat)) is not None]
+    beats = await read_heartbeats(control, "executor", ExecutorHeartbeat)
     return [
         Executor(
             executor_id=beat.instance,
@@ -68,9 +68,7 @@ async def executors(control: Bucket) -> list[Executor]:
 
 
 async def schedulers(control: Bucket) -> list[SchedulerHeartbeat]:
-    found = await control.scan(names.member_key("scheduler", "*"))
-    beats = (read_heartbeat(entry.value, SchedulerHeartbeat) for entry in found)
-    return [beat for beat in beats if beat is not None]
+    return await read_heartbeats(control, "scheduler", SchedulerHeartbeat)
 
 
 async def partitions(control: Bucket, count: int) -> list[Partition]:

@@ -2,10 +2,11 @@
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.heartbeats import read_heartbeats
 from waterclock.core.jetstream.messages import last_message
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame
-from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat, SchedulerLoad, read_heartbeat
+from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat, SchedulerLoad
 from waterclock.proto.spec import JobSpec
 
 
@@ -27,10 +28,7 @@ async def definition_of(log: Connection, job_id: str, partitions: int) -> JobSpe
 async def served_routes(control: Bucket) -> set[tuple[str, str]]:
     """(route, tier) that an executor takes work from; a heavier executor takes lighter work too."""
     found: set[tuple[str, str]] = set()
-    for entry in await control.scan(names.member_key("executor", "*")):
-        beat = read_heartbeat(entry.value, ExecutorHeartbeat)
-        if beat is None:
-            continue
+    for beat in await read_heartbeats(control, "executor", ExecutorHeartbeat):
         heaviest = names.TIERS.index(beat.tier) if beat.tier in names.TIERS else len(names.TIERS) - 1
         for queue in beat.queues:
             routes = [names.route_of(queue, handler) for handler in (None, *beat.handlers)]
@@ -40,11 +38,8 @@ async def served_routes(control: Bucket) -> set[tuple[str, str]]:
 
 async def load_of_schedulers(control: Bucket) -> SchedulerLoad | None:
     """Of all of them together; None if none says."""
-    loads: list[SchedulerLoad] = []
-    for entry in await control.scan(names.member_key("scheduler", "*")):
-        beat = read_heartbeat(entry.value, SchedulerHeartbeat)
-        if beat is not None and beat.load is not None:
-            loads.append(beat.load)
+    beats = await read_heartbeats(control, "scheduler", SchedulerHeartbeat)
+    loads = [beat.load for beat in beats if beat.load is not None]
     if not loads:
         return None
     return SchedulerLoad(

@@ -12,6 +12,7 @@ from nats.aio.msg import Msg
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Broadcast, Connection
 from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.heartbeats import read_heartbeats
 from waterclock.core.jetstream.nats_client import Disconnected
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.proto import names
@@ -86,10 +87,9 @@ async def follow_slots(control: Bucket, credit: Credit) -> None:
     """Who serves what, until cancelled. A new executor counts after a few seconds: that is soon enough for a limit."""
     while True:
         try:
-            found = await control.scan(names.member_key("executor", "*"))
+            executors = await read_heartbeats(control, "executor", ExecutorHeartbeat)
         except LogError as error:
             _log.info("the executors' heartbeats cannot be read: %s", error)
         else:
-            beats = (read_heartbeat(entry.value, ExecutorHeartbeat) for entry in found)
-            credit.set_slots(beat for beat in beats if beat is not None)
+            credit.set_slots(executors)
         await asyncio.sleep(_SLOTS_EVERY)
