@@ -9,11 +9,11 @@ from msgspec import Raw
 
 from waterclock.api.admission.due_times import count_due_within, is_due_within
 from waterclock.api.admission.shares import Shares
-from waterclock.api.admission.system_load import SystemLoad, system_load
 from waterclock.api.admission.throttle import RecentRate, Refusal, Throttle
 from waterclock.api.errors import Saturated, Unavailable, refusal
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.job.parse import define_body
+from waterclock.core.domain.system_load import SystemLoad, system_load
 from waterclock.proto.heartbeats import PartitionStatus, SchedulerHeartbeat, SchedulerLoad
 
 NOON = 1_790_000_000_000_000

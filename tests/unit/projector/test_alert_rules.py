@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.system_load import SystemLoad
 from waterclock.projector.alerts.alert import MOST_OF_A_RULE, Alert, AlertState, add_to_outbox, is_silenced
 from waterclock.projector.alerts.rules import AlertRules, Thresholds
 from waterclock.projector.alerts.signing import KEY_ID, SIGNATURE, TIMESTAMP, signed, verify
@@ -21,7 +22,6 @@ from waterclock.proto.events import (
     RunSucceeded,
     RunTimedOut,
 )
-from waterclock.proto.heartbeats import SchedulerLoad
 
 NOON = 1_790_000_040_000_000
 RUN = "nightly@20260921T125400Z"
@@ -223,8 +223,8 @@ def test_a_verifier_rejects_tampering_replay_and_wrong_keys() -> None:
     assert not check(signature="v1=")
 
 
-def load(since: float | None) -> SchedulerLoad:
-    return SchedulerLoad(
+def load(since: float | None) -> SystemLoad:
+    return SystemLoad(
         to_drain=84_000,
         ended_per_second=6_000,
         behind_seconds=9,
@@ -248,6 +248,12 @@ def test_saturation_is_told_when_it_has_lasted_and_once() -> None:
     )
     (again,) = looks(rules, (3700, 1))
     assert again.alert_id != told.alert_id
+
+
+def test_a_small_backlog_that_takes_long_is_told_without_saying_that_callers_are_slowed_down() -> None:
+    rules = AlertRules(AlertState(), Thresholds())
+    (told,) = rules.on_load(at(31), SystemLoad(to_drain=600, ended_per_second=1, saturated_since=at(0)))
+    assert told.summary.endswith("600 s of work at 1 runs a second")
 
 
 def test_saturation_that_comes_and_goes_is_one_and_is_over_when_it_has_stayed_away() -> None:

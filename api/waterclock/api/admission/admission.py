@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Raw
 
 from waterclock.api.admission.due_times import count_due_within, is_due_within
-from waterclock.api.admission.system_load import SystemLoad, system_load
 from waterclock.api.admission.throttle import Refusal, Throttle
 from waterclock.api.errors import Saturated
 from waterclock.api.metrics import ADMISSIONS
+from waterclock.core.domain.system_load import SystemLoad, system_load
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.heartbeats import read_heartbeats

@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from waterclock.api.admission.shares import Shares
-from waterclock.api.admission.system_load import SystemLoad
+from waterclock.core.domain.system_load import SystemLoad
 from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS
 
 _PART_OF_DRAIN = 7.0

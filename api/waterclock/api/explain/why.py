@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from waterclock.api.admission.system_load import system_load
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import Invalid, NotFound
@@ -19,6 +18,7 @@ from waterclock.core.domain.explain.why_moment import explain_moment, is_pending
 from waterclock.core.domain.explain.why_run import explain_run
 from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
+from waterclock.core.domain.system_load import system_load
 from waterclock.core.jetstream.job_definitions import Definition
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods

@@ -13,9 +13,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
-from waterclock.api.admission.system_load import SystemLoad, system_load
 from waterclock.api.application import Application
 from waterclock.api.queries import fleet
+from waterclock.core.domain.system_load import SystemLoad, system_load
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.runtime.clock import now_us
 

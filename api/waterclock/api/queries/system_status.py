@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 
-from waterclock.api.admission.system_load import SystemLoad, system_load
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.queries import fleet
@@ -11,6 +10,7 @@ from waterclock.api.readmodels.freshness import positions
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import datetime_of
+from waterclock.core.domain.system_load import SystemLoad, system_load
 from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods, names

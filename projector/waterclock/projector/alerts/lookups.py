@@ -1,12 +1,14 @@
 """What alerts need beside the log of runs: definitions, what the executors serve, how far the schedulers are behind."""
 
+from waterclock.core.domain.system_load import SystemLoad, system_load
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.heartbeats import read_heartbeats
 from waterclock.core.jetstream.messages import last_message
+from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.codec import decode_job_frame
-from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat, SchedulerLoad
+from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat
 from waterclock.proto.spec import JobSpec
 
 
@@ -36,17 +38,7 @@ async def served_routes(control: Bucket) -> set[tuple[str, str]]:
     return found
 
 
-async def load_of_schedulers(control: Bucket) -> SchedulerLoad | None:
-    """Of all of them together; None if none says."""
+async def load_of_schedulers(control: Bucket) -> SystemLoad | None:
+    """None if none of them says."""
     beats = await read_heartbeats(control, "scheduler", SchedulerHeartbeat)
-    loads = [beat.load for beat in beats if beat.load is not None]
-    if not loads:
-        return None
-    return SchedulerLoad(
-        to_drain=sum(load.to_drain for load in loads),
-        ended_per_second=sum(load.ended_per_second for load in loads),
-        behind_seconds=max(load.behind_seconds for load in loads),
-        saturated_since=min(
-            (load.saturated_since for load in loads if load.saturated_since is not None), default=None
-        ),
-    )
+    return system_load(beats, now_us()) if any(beat.load is not None for beat in beats) else None

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from waterclock.core.domain.ids import job_of
 from waterclock.core.domain.instants import MINUTE, SECOND, rfc3339
+from waterclock.core.domain.system_load import SystemLoad
 from waterclock.projector.alerts.alert import Alert, AlertState, Rule
 from waterclock.proto.events import (
     BackfillEnded,
@@ -46,7 +47,6 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
-from waterclock.proto.heartbeats import SchedulerLoad
 from waterclock.proto.names import route_of
 
 _MOST_QUEUED = 100_000
@@ -160,7 +160,7 @@ class AlertRules:
     def _is_overdue(self, run: _QueuedRun, now: Instant) -> bool:
         return now - run.queued > self._thresholds.no_executor_seconds * SECOND
 
-    def on_load(self, now: Instant, load: SchedulerLoad | None) -> list[Alert]:
+    def on_load(self, now: Instant, load: SystemLoad | None) -> list[Alert]:
         """What the schedulers say of themselves. None, nobody says anything, changes nothing.
 
         Who is slowed down to what can be done hovers about the limit: so it begins when it has lasted for a while, gaps
@@ -182,8 +182,8 @@ class AlertRules:
         self.state.saturated_since = since
         summary = (
             f"saturated since {rfc3339(since - since % SECOND)}: {load.behind_seconds:.0f} s behind,"
-            f" {load.drain_seconds:.0f} s of work at {load.ended_per_second:,.0f} runs a second;"
-            " callers are slowed down"
+            f" {load.to_drain / load.rate:.0f} s of work at {load.ended_per_second:,.0f} runs a second"
+            + ("; callers are slowed down" if load.saturated else "")
         )
         return self._alert(f"{now}", "saturated", "all", summary, now)
 
