@@ -19,7 +19,6 @@ _AHEAD = 5.0
 """So many seconds before it is due a job of a spread flood is offered."""
 _EVERY = 5
 _HERD_STORED_AT = 2_500
-_HERD_PATIENCE = 60.0
 
 
 def length(plan: Plan) -> int:

@@ -42,7 +42,6 @@ class Outcomes:
     def __init__(self, history: History, *, since: float, namespace: str = "default") -> None:
         self._database: asyncpg.Connection = history.database
         self._since = datetime.fromtimestamp(since, UTC)
-        self._begin = since
         self._namespace = namespace
 
     async def until_ended(self, runs: int, *, within: float) -> Wait:

@@ -83,8 +83,6 @@ class ApiHeartbeat(Struct, frozen=True, kw_only=True):
     instance: str
     at: Moment
     accepted_per_second: Amount = 0.0
-    refused_per_second: Amount = 0.0
-    """Calls, not jobs: what is refused is not read."""
 
 
 class Progress(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ they have not heard of each other yet, in the first second, each takes the whole
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -43,22 +43,13 @@ _SOON = {methods.JOBS_RUN_NOW.name, methods.WORKFLOWS_RUN_NOW.name}
 
 
 class Admission:
-    def __init__(
-        self,
-        control: Bucket,
-        instance: str,
-        tasks: Tasks,
-        *,
-        throttle: Throttle | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, control: Bucket, instance: str, tasks: Tasks) -> None:
         """Made by `open`."""
         self._control = control
         self._instance = instance
         self._tasks = tasks
-        self._throttle = throttle or Throttle()
-        self._clock = clock
-        self._read_at = self._tried_at = clock() - 2 * _FORGOTTEN_SECONDS
+        self._throttle = Throttle()
+        self._read_at = self._tried_at = time.monotonic() - 2 * _FORGOTTEN_SECONDS
         self._reading: asyncio.Task[None] | None = None
 
     @classmethod
@@ -73,7 +64,7 @@ class Admission:
             return
         await self._refresh(wait=method is methods.JOBS_BATCH)
         only_soon = method.name in _SOON
-        self._refuse(self._throttle.asked(namespace, self._clock(), only_soon=only_soon))
+        self._refuse(self._throttle.asked(namespace, time.monotonic(), only_soon=only_soon))
 
     async def admit(self, namespace: str, count: int = 1) -> None:
         """So many runs that begin as soon as they can. Raises Saturated."""
@@ -103,12 +94,10 @@ class Admission:
         return self._throttle.apis
 
     def heartbeat(self) -> ApiHeartbeat:
-        now = self._clock()
         return ApiHeartbeat(
             instance=self._instance,
             at=now_us(),
-            accepted_per_second=self._throttle.accepted.per_second(now),
-            refused_per_second=self._throttle.refused.per_second(now),
+            accepted_per_second=self._throttle.accepted.per_second(time.monotonic()),
         )
 
     async def others(self) -> list[ApiHeartbeat]:
@@ -117,7 +106,7 @@ class Admission:
         return [beat for beat in found if beat.instance != self._instance]
 
     def _take(self, namespace: str, *, soon: int = 0, later: int = 0) -> None:
-        self._refuse(self._throttle.take(namespace, self._clock(), soon=soon, later=later))
+        self._refuse(self._throttle.take(namespace, time.monotonic(), soon=soon, later=later))
         ADMISSIONS.labels("admitted").inc()
 
     def _refuse(self, refusal: Refusal | None) -> None:
@@ -129,7 +118,7 @@ class Admission:
     # -- reading ------------------------------------------------------------------------------------------
 
     async def _refresh(self, *, wait: bool = False) -> None:
-        now = self._clock()
+        now = time.monotonic()
         age = now - self._read_at
         if age > _FORGOTTEN_SECONDS:
             self._throttle.heard(SystemLoad())
@@ -159,4 +148,4 @@ class Admission:
         except LogError:
             return
         self._throttle.heard(load, apis, since=self._throttle.accepted_in_all - before)
-        self._read_at = self._clock()
+        self._read_at = time.monotonic()

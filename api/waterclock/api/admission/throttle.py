@@ -41,7 +41,6 @@ class Throttle:
         self.apis = 1
         """How many apis slow callers down, this one included: the rate is for all of them."""
         self.accepted = RecentRate()
-        self.refused = RecentRate()
         self._spread = spread
         self.accepted_in_all = 0
         self._unheard = 0
@@ -78,8 +77,8 @@ class Throttle:
         """Whether nothing of the kind could be accepted now, whatever it is. Takes nothing."""
         soon = self._check(namespace, self._soon, "saturated", now)
         if soon is None or only_soon:
-            return self._counted(soon, now)
-        return self._counted(self._check(namespace, self._later, "unread", now), now)
+            return soon
+        return self._check(namespace, self._later, "unread", now)
 
     def take(self, namespace: str, now: float, *, soon: int = 0, later: int = 0) -> Refusal | None:
         """All of them, or none."""
@@ -87,7 +86,7 @@ class Throttle:
         if refusal is None and later:
             refusal = self._check(namespace, self._later, "unread", now)
         if refusal is not None:
-            return self._counted(refusal, now)
+            return refusal
         if soon and self.slows:
             self._soon.take(namespace, soon, self.load.rate / self.apis, now)
         if later and self.slows_all:
@@ -114,11 +113,6 @@ class Throttle:
             jobs_per_second=round(rate, 1),
             retry_after=ceil(wait * self._spread()),
         )
-
-    def _counted(self, refusal: Refusal | None, now: float) -> Refusal | None:
-        if refusal is not None:
-            self.refused.add(1, now)
-        return refusal
 
 
 class RecentRate:

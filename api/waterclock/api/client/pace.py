@@ -35,11 +35,11 @@ class Pace:
         now = time.monotonic()
         if self._said_at is None or now - self._said_at > _SAY_AGAIN_SECONDS:
             self._said_at = now
-            self._announce(in_words(refused))
+            self._announce(_in_words(refused))
         return pause
 
 
-def in_words(refused: Saturated) -> str:
+def _in_words(refused: Saturated) -> str:
     return (
         f"waterclock is {refused.behind_seconds:.0f} s behind:"
         f" submitting at its pace, {refused.jobs_per_second:,.0f}/s"
