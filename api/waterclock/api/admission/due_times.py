@@ -14,7 +14,7 @@ from waterclock.core.domain.job.validate import InvalidDefinition
 from waterclock.core.domain.schedule.fires import counts_from, next_fire
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Instant
-from waterclock.proto.spec import JobSpec, PreviewRequest
+from waterclock.proto.spec import JobSpec, PreviewRequest, Schedule
 
 _MOST_KINDS = 100
 """Schedules of a bulk call that are worked out; of a call with more of them the others count as due at once."""
@@ -44,13 +44,9 @@ _AT_ONCE = _When()
 
 def is_due_within(spec: JobSpec, now: Instant, seconds: float) -> bool:
     """Whether a definition's first run is due so soon. One that waits for another counts as due: it may be at once."""
-    schedule = spec.schedule
-    if schedule.schedule_type == "IMMEDIATE":
-        return True
-    if schedule.schedule_type == "DEPENDENT":
+    if spec.schedule.schedule_type == "DEPENDENT":
         return bool(spec.dependencies)
-    one_shot = schedule.schedule_type == "FUTURE"
-    first = next_fire(schedule, spec.name, counts_from(schedule, now) if one_shot else now)
+    first = _first_fire(spec.schedule, spec.name, now)
     return first is not None and first <= now + seconds * SECOND
 
 
@@ -83,13 +79,16 @@ def _first(when: _When, now: Instant) -> Instant:
     """When it fires first; at once if that cannot be said."""
     try:
         schedule = define_schedule(msgspec.convert(msgspec.to_builtins(when), PreviewRequest), now)
-        if schedule.schedule_type == "IMMEDIATE":
-            return now
-        after = counts_from(schedule, now) if schedule.schedule_type == "FUTURE" else now
-        first = next_fire(schedule, "", after)
+        first = _first_fire(schedule, "", now)
     except (InvalidDefinition, ValueError, RecursionError):
         return now
     return now if first is None else first
+
+
+def _first_fire(schedule: Schedule, name: str, now: Instant) -> Instant | None:
+    if schedule.schedule_type == "IMMEDIATE":
+        return now
+    return next_fire(schedule, name, counts_from(schedule, now))
 
 
 def _instant(text: Any) -> Instant:

@@ -98,12 +98,12 @@ class Throttle:
 
     def _check(self, namespace: str, shares: Shares, reason: Reason, now: float) -> Refusal | None:
         shares.asks(namespace, now)
-        rate, seconds, slows = (
-            (self.load.rate, self.load.drain_seconds(self._unheard), self.slows)
+        rate, seconds = (
+            (self.load.rate, self.load.drain_seconds(self._unheard))
             if reason == "saturated"
-            else (self.load.intake_rate, self.load.read_seconds(self._unheard), self.slows_all)
+            else (self.load.intake_rate, self.load.read_seconds(self._unheard))
         )
-        wait = shares.wait(namespace, rate / self.apis, now) if slows else 0.0
+        wait = shares.wait(namespace, rate / self.apis, now) if seconds > DRAIN_LIMIT_SECONDS else 0.0
         if not wait:
             return None
         wait = max(1.0, min(wait, _LONGEST_DEBT), min(seconds / _PART_OF_DRAIN, _LONGEST_WAIT))
