@@ -1,6 +1,6 @@
 """The report's section on overload: what it must reach, every flood, the faults, and what idling costs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from bench.report.tables import NOTHING, milliseconds, number, table
 from bench.report.targets import Reading, Target, figure
@@ -43,15 +43,24 @@ def overload(results: Results) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _over(which: str, parts: tuple[str, ...], choose: Callable[[list[float]], float]) -> Reading:
-    """The worst of several parts; nothing unless at least one was measured."""
+def measured(results: Results, parts: dict[str, str]) -> list[tuple[str, Result]]:
+    """By title, those parts of which there is a result."""
+    return [(title, found) for part, title in parts.items() if (found := results.get(f"overload/{part}"))]
+
+
+def _over(choose: Callable[[list[float]], float], readings: Iterable[Reading]) -> Reading:
+    """One figure for several; nothing unless at least one was measured."""
+    each = tuple(readings)
 
     def read(results: Results) -> float | None:
-        found = [results.number(f"overload/{part}", which) for part in parts]
-        measured = [value for value in found if value is not None]
-        return choose(measured) if measured else None
+        found = [value for reading in each if (value := reading(results)) is not None]
+        return choose(found) if found else None
 
     return read
+
+
+def _of_parts(which: str, parts: tuple[str, ...]) -> Iterable[Reading]:
+    return (figure(f"overload/{part}", which) for part in parts)
 
 
 def _lost(results: Results) -> float | None:
@@ -69,12 +78,6 @@ def _lost(results: Results) -> float | None:
     return sum(found) if found else None
 
 
-def _modest_p99(results: Results) -> float | None:
-    found = [results.number("overload/fairness", f"{each}_p99_ms") for each in ("recurring", "single")]
-    measured = [value for value in found if value is not None]
-    return max(measured) if measured else None
-
-
 _WORST = (*_AT_PEAK, "single", "fairness")
 
 TARGETS = (
@@ -82,15 +85,20 @@ TARGETS = (
         what="goodput in every 5 s of a flood, against the peak",
         aim=0.9,
         wish="at least",
-        read=_over("goodput_min", _AT_PEAK, min),
+        read=_over(min, _of_parts("goodput_min", _AT_PEAK)),
         unit="×",
     ),
-    Target(what="partitions given up meanwhile", aim=0, wish="at most", read=_over("given_up", _WORST, sum)),
+    Target(
+        what="partitions given up meanwhile",
+        aim=0,
+        wish="at most",
+        read=_over(sum, _of_parts("given_up", _WORST)),
+    ),
     Target(
         what="scheduler memory meanwhile",
         aim=400,
         wish="at most",
-        read=_over("scheduler_mb", _WORST, max),
+        read=_over(max, _of_parts("scheduler_mb", _WORST)),
         unit=" MB",
     ),
     Target(what="runs missing, run twice or missed, all parts together", aim=0, wish="at most", read=_lost),
@@ -111,7 +119,7 @@ TARGETS = (
         what="one namespace floods: start lag p99 of the other's 10 runs a second",
         aim=1000,
         wish="at most",
-        read=_modest_p99,
+        read=_over(max, (figure("overload/fairness", f"{kind}_p99_ms") for kind in ("recurring", "single"))),
         unit=" ms",
     ),
     Target(
@@ -193,14 +201,10 @@ def _targets(results: Results) -> str:
 
 
 def _floods(results: Results) -> str:
-    rows = []
-    for part, title in FLOODS.items():
-        result = results.get(f"overload/{part}")
-        if result is None:
-            continue
-        rows.append(
-            (title, *_common(result), _answers(result), milliseconds(result.number("accepted_p99_ms")))
-        )
+    rows = [
+        (title, *_common(result), _answers(result), milliseconds(result.number("accepted_p99_ms")))
+        for title, result in measured(results, FLOODS)
+    ]
     if not rows:
         return ""
     heads = (
@@ -234,21 +238,17 @@ def _modest(results: Results) -> str:
 
 
 def _faults(results: Results) -> str:
-    rows = []
-    for part, title in FAULTS.items():
-        result = results.get(f"overload/{part}")
-        if result is None:
-            continue
-        rows.append(
-            (
-                title,
-                number(result.number("first_decision_s"), " s"),
-                number(result.number("first_start_s"), " s"),
-                number(result.number("longest_without_start_s"), " s"),
-                number(result.number("takeovers")),
-                *_common(result)[2:],
-            )
+    rows = [
+        (
+            title,
+            number(result.number("first_decision_s"), " s"),
+            number(result.number("first_start_s"), " s"),
+            number(result.number("longest_without_start_s"), " s"),
+            number(result.number("takeovers")),
+            *_common(result)[2:],
         )
+        for title, result in measured(results, FAULTS)
+    ]
     if not rows:
         return ""
     heads = (

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from bench.report.comparison import entrants
-from bench.report.overload import FAULTS, FLOODS
+from bench.report.overload import FAULTS, FLOODS, measured
 from bench.result import Result
 from bench.results import Results
 
@@ -139,10 +139,7 @@ def stored(results: Results) -> Figure | None:
 
 def overload(results: Results) -> Figure | None:
     """Goodput over time: the floods beside each other, then those with a fault in the middle."""
-    rows = [
-        [(title, result) for part, title in group.items() if (result := results.get(f"overload/{part}"))]
-        for group in (FLOODS, FAULTS)
-    ]
+    rows = [measured(results, group) for group in (FLOODS, FAULTS)]
     rows = [row for row in rows if any(result.curve for _, result in row)]
     if not rows:
         return None
