@@ -83,29 +83,33 @@ async def flood(
     meanwhile: Meanwhile | None = None,
     namespace: str = "default",
 ) -> Flood:
-    """Offer one-shots; then wait until every accepted one has run, or until it is clear that some will not."""
+    """Offer jobs; then wait until all that is due of them has run, or until it is clear that some will not."""
     outcomes = Outcomes(system.history, since=offer.begin - 0.5, namespace=namespace)
     async with watched(system) as watch:
         task = asyncio.create_task(_meanwhile(meanwhile, offer.begin))
         try:
             answers = await offered(offer)
+            await asyncio.sleep(max(0.0, offer.last_fire - time.time()))
             others = watch.others_percent()
             await task
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        wait = await outcomes.until_ended(answers.accepted, within=drain_limit(offer.seconds))
-        account = await outcomes.of_one_shots(answers.accepted)
-    begin = offer.begin if offer.kind == "immediate" else offer.first_fire
-    windows = await Outcomes(system.history, since=begin, namespace=namespace).windows(offer.seconds)
+        expected = offer.runs(answers.accepted)
+        wait = await outcomes.until_ended(expected, within=_drain_limit(offer.due_seconds))
+        if offer.kind == "herd":
+            account = await outcomes.of_fires(expected)
+        else:
+            account = await outcomes.of_one_shots(expected)
+    since_due = Outcomes(system.history, since=offer.first_due, namespace=namespace)
     return Flood(
-        begin=begin,
-        seconds=offer.seconds,
+        begin=offer.first_due,
+        seconds=offer.due_seconds,
         peak=peak,
         answers=answers,
         account=account,
         wait=wait,
-        windows=windows,
+        windows=await since_due.windows(offer.due_seconds),
         watch=watch,
         others_percent=others,
     )
@@ -115,7 +119,7 @@ def soon(lead: float = _LEAD) -> float:
     return time.time() + lead
 
 
-def drain_limit(seconds: float) -> float:
+def _drain_limit(seconds: float) -> float:
     """Twice what the backlog of three times the peak takes at the peak, and some."""
     return 2 * (TIMES - 1) * seconds + _SLACK
 

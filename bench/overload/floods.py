@@ -1,18 +1,16 @@
 """The floods: bulk over NATS and over REST, a herd of recurring jobs, many single callers."""
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator
 
-from bench.overload.flood import TIMES, Flood, drain_limit, flood, offered, soon
+from bench.overload.flood import TIMES, flood, soon
 from bench.overload.offer import Kind, Offer, Way
 from bench.overload.outcomes import Outcomes
 from bench.overload.peak import SINGLE_CALLERS, Peak
-from bench.overload.watch import watched
 from bench.plan import Plan
 from bench.quantiles import lag_figures
 from bench.result import Result
-from bench.system import System, running_system
+from bench.system import running_system
 from bench.warm_up import warm_up
 
 _AHEAD = 5.0
@@ -65,39 +63,17 @@ async def herd(plan: Plan, peak: Peak) -> AsyncGenerator[Result, None]:
             first_fire=first,
             last_fire=first + seconds,
         )
-        yield await _herd(system, offer, seconds, peak.fires)
-
-
-async def _herd(system: System, offer: Offer, seconds: int, peak: float) -> Result:
-    outcomes = Outcomes(system.history, since=offer.begin - 0.5)
-    async with watched(system) as watch:
-        answers = await offered(offer)
-        expected = sum(offer.fires(number) for number in range(answers.accepted))
-        await asyncio.sleep(max(0.0, offer.last_fire - time.time()))
-        others = watch.others_percent()
-        wait = await outcomes.until_ended(expected, within=drain_limit(seconds))
-        account = await outcomes.of_fires(expected)
-    windows = await Outcomes(system.history, since=offer.first_fire).windows(seconds)
-    found = Flood(
-        begin=offer.first_fire,
-        seconds=seconds,
-        peak=peak,
-        answers=answers,
-        account=account,
-        wait=wait,
-        windows=windows,
-        watch=watch,
-        others_percent=others,
-    )
-    lags = await outcomes.lags()
-    return found.result(
-        "herd",
-        jobs=answers.accepted,
-        runs_due=expected,
-        offered_to_peak=round(expected / seconds / peak, 2),
-        stored_late_s=round(max(0.0, offer.begin + answers.seconds - offer.first_fire), 1),
-        **(lag_figures(lags) if lags else {}),
-    )
+        found = await flood(system, offer, peak.fires)
+        runs = offer.runs(found.answers.accepted)
+        lags = await Outcomes(system.history, since=offer.begin - 0.5).lags()
+        yield found.result(
+            "herd",
+            jobs=found.answers.accepted,
+            runs_due=runs,
+            offered_to_peak=round(runs / seconds / peak.fires, 2),
+            stored_late_s=round(max(0.0, offer.begin + found.answers.seconds - offer.first_fire), 1),
+            **(lag_figures(lags) if lags else {}),
+        )
 
 
 async def _bulk(plan: Plan, peak: Peak, name: str, way: Way, kind: Kind) -> Result:

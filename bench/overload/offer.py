@@ -49,6 +49,19 @@ class Offer(Struct, frozen=True, kw_only=True):
             case "herd":
                 return self._of_herd(number)
 
+    @property
+    def first_due(self) -> float:
+        return self.begin if self.kind == "immediate" else self.first_fire
+
+    @property
+    def due_seconds(self) -> float:
+        """From the first that is due to the last."""
+        return self.last_fire - self.first_fire if self.kind == "herd" else self.seconds
+
+    def runs(self, accepted: int) -> int:
+        """How many runs so many jobs make."""
+        return sum(map(self.fires, range(accepted))) if self.kind == "herd" else accepted
+
     def fires(self, number: int) -> int:
         """How often a job of a herd fires, unless it is stored too late."""
         return len(range(number % self.every, round(self.last_fire - self.first_fire), self.every))
