@@ -16,6 +16,8 @@ import httpx
 import msgspec
 import pytest
 
+from support.heartbeats import scheduler_heartbeat
+from support.waiting import eventually
 from waterclock.api.client.client import Client
 from waterclock.api.client.sync import SyncClient
 from waterclock.api.errors import Saturated
@@ -24,43 +26,24 @@ from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.data_directory import ConnectionInfo, write_connection
 from waterclock.proto import methods, names
-from waterclock.proto.heartbeats import PartitionStatus, SchedulerHeartbeat, SchedulerLoad
+from waterclock.proto.heartbeats import SchedulerLoad
 
 from .conftest import TOKEN, Served
 
 RATE = 600.0
-KEY = names.member_key("scheduler", "written-by-a-test")
+INSTANCE = "written-by-a-test"
+KEY = names.member_key("scheduler", INSTANCE)
 
 
 async def say(served: Served, load: SchedulerLoad | None, *, unread: int = 0, backlog: int = 0) -> None:
     """Have the api hear what the schedulers say of their load."""
-    held = PartitionStatus(
-        partition=0,
-        token=3,
-        jobs_cursor=0,
-        time_cursor=0,
-        active_runs=0,
-        armed=0,
-        lag_seconds=0,
-        unread=unread,
-        backlog=backlog,
-    )
-    beat = SchedulerHeartbeat(
-        instance="written-by-a-test",
-        host="here",
-        pid=1,
-        started_at=now_us(),
-        at=now_us(),
-        state="running",
-        partitions=[held],
-        load=load,
-    )
+    beat = scheduler_heartbeat(load, at=now_us(), instance=INSTANCE, unread=unread, backlog=backlog)
     await served.app.control.put(KEY, msgspec.json.encode(beat))
     await served.app.admission.hear()
 
 
 async def say_behind(served: Served, **more: Any) -> None:
-    """14 s behind, and nothing left of what may be accepted in this second."""
+    """9 s behind, and 14 s of work at the rate at which it is done."""
     load = SchedulerLoad(
         to_drain=int(14 * RATE), ended_per_second=RATE, behind_seconds=9.0, saturated_since=now_us()
     )
@@ -211,19 +194,13 @@ async def test_the_client_waits_says_so_once_and_gets_in_with_the_same_key(
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="waterclock.api.client.wire"):
         creating = asyncio.create_task(briefly_behind.client.jobs.create(name="patient", command="true"))
-        await _logged(caplog)
+        await eventually(lambda: caplog.records, "the client to say that it waits")
         assert not creating.done()
         await say(briefly_behind, None)
         created = await creating
-    assert [record.getMessage() for record in caplog.records] == [caplog.records[0].getMessage()]
-    assert caplog.records[0].getMessage().endswith(" s behind: submitting at its pace, 600/s")
+    (said,) = caplog.records
+    assert said.getMessage().endswith(" s behind: submitting at its pace, 600/s")
     assert (await briefly_behind.client.jobs.get(created.job_id)).name == "patient"
-
-
-async def _logged(caplog: pytest.LogCaptureFixture) -> None:
-    async with asyncio.timeout(10):
-        while not caplog.records:
-            await asyncio.sleep(0.01)
 
 
 async def test_a_client_waits_no_longer_than_it_was_told(behind: Served) -> None:
@@ -248,13 +225,11 @@ async def test_many_jobs_are_handed_over_at_its_pace_by_either_client(briefly_be
             return len(clock.jobs.create_many(jobs))
 
     both = asyncio.gather(asyncio.to_thread(hand_over), briefly_behind.client.jobs.create_many(jobs))
-    await asyncio.sleep(0)
     await say_behind(briefly_behind)
-    handing_over = asyncio.ensure_future(both)
-    done, _ = await asyncio.wait((handing_over,), timeout=1.0)
+    done, _ = await asyncio.wait((both,), timeout=1.0)
     assert not done
     await say(briefly_behind, None)
-    by_sync, by_async = await handing_over
+    by_sync, by_async = await both
     assert (by_sync, len(by_async)) == (700, 700)
     assert all(result.job_id for result in by_async)
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from support.heartbeats import scheduler_heartbeat
 from support.waiting import eventually
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
@@ -24,7 +25,7 @@ from waterclock.projector.membership import Membership
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Frame, JobCreated, JobFrame, RunEvent, RunFailed, RunsMissed, RunSucceeded
-from waterclock.proto.heartbeats import SchedulerHeartbeat, SchedulerLoad
+from waterclock.proto.heartbeats import SchedulerLoad
 from waterclock.proto.spec import JobSpec, Shell
 
 PARTITIONS = 4
@@ -251,16 +252,7 @@ async def test_saturated_schedulers_are_told_of(
     monkeypatch.setattr(service, "_LOOK_EVERY", 0.05)
 
     async def say(load: SchedulerLoad) -> None:
-        beat = SchedulerHeartbeat(
-            instance="s",
-            host="h",
-            pid=1,
-            started_at=0,
-            at=now_us(),
-            state="running",
-            partitions=[],
-            load=load,
-        )
+        beat = scheduler_heartbeat(load, at=now_us())
         await log.control.put(names.member_key("scheduler", "s"), msgspec.json.encode(beat))
 
     await say(

@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec import Raw
 
+from support.heartbeats import scheduler_heartbeat as heartbeat
 from waterclock.api.admission.due_times import count_due_within, is_due_within
 from waterclock.api.admission.shares import Shares
 from waterclock.api.admission.throttle import RecentRate, Refusal, Throttle
@@ -14,28 +14,11 @@ from waterclock.api.errors import Saturated, Unavailable, refusal
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.job.parse import define_body
 from waterclock.core.domain.system_load import SystemLoad, system_load
-from waterclock.proto.heartbeats import PartitionStatus, SchedulerHeartbeat, SchedulerLoad
+from waterclock.proto.heartbeats import SchedulerLoad
 
 NOON = 1_790_000_000_000_000
 BEHIND = SystemLoad(to_drain=14_000, ended_per_second=1000.0)
 """14 s of work at 1,000 runs a second."""
-
-
-def heartbeat(load: SchedulerLoad | None, *, unread: int = 0, backlog: int = 0) -> SchedulerHeartbeat:
-    held = PartitionStatus(
-        partition=0,
-        token=1,
-        jobs_cursor=0,
-        time_cursor=0,
-        active_runs=0,
-        armed=0,
-        lag_seconds=0,
-        backlog=backlog,
-        unread=unread,
-    )
-    return SchedulerHeartbeat(
-        instance="s", host="h", pid=1, started_at=0, at=0, state="running", partitions=[held], load=load
-    )
 
 
 def throttle(load: SystemLoad, apis: int = 1) -> Throttle:
@@ -88,14 +71,14 @@ def test_the_schedulers_are_summed_up_and_not_averaged() -> None:
 
 def test_a_scheduler_that_died_does_not_count_with_what_it_said_last() -> None:
     load = SchedulerLoad(to_drain=60_000, ended_per_second=1_000)
-    dead, alive = heartbeat(load), msgspec.structs.replace(heartbeat(None), at=6 * SECOND)
+    dead, alive = heartbeat(load), heartbeat(None, at=6 * SECOND)
     assert system_load([dead, alive], now=6 * SECOND) == SystemLoad()
     assert system_load([dead], now=6 * SECOND).to_drain == 60_000
 
 
 def test_a_scheduler_whose_clock_is_ahead_does_not_make_the_others_old() -> None:
     load = SchedulerLoad(to_drain=60_000, ended_per_second=1_000)
-    ahead = msgspec.structs.replace(heartbeat(None), at=10**15)
+    ahead = heartbeat(None, at=10**15)
     assert system_load([heartbeat(load), ahead], now=SECOND).to_drain == 60_000
 
 
