@@ -66,7 +66,7 @@ class Log(Protocol):
         """The sequence of the last entry; 0 if there is none."""
 
     def read(self, after: int, through: int) -> AsyncIterator[Sequence[Entry]]:
-        """The entries in (after, through], in batches."""
+        """The entries in (after, through] that are still there, in batches."""
 
     def follow(self, after: int) -> AbstractAsyncContextManager[Feed]:
         """All that comes after a sequence, as it comes."""

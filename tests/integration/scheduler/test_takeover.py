@@ -17,6 +17,7 @@ from waterclock.proto.codec import encode
 from waterclock.proto.events import JobCreated, JobFrame, RunQueued
 from waterclock.proto.spec import JobSpec, Shell
 from waterclock.scheduler import loop
+from waterclock.scheduler.jetstream.logs import StreamLog
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.takeover import TakenOver, take_over
 
@@ -58,6 +59,19 @@ async def test_a_message_with_many_definitions_is_read_once_to_recover_their_wor
                 wanted=lambda state: state.messages == CROWD,
             )
         assert read == [version]
+
+
+async def test_definitions_that_have_left_the_log_are_not_waited_for(nats_url: str) -> None:
+    """Those that fire once leave some days later. An owner may have read them and died before the log says that the
+    index is cleaned up to there: the next one reads up to a message that is gone, and none comes after it."""
+    async with rig(nats_url) as r:
+        await r.publisher.publish("wc.jobs.3.stays", b"1")
+        through = await r.publisher.publish("wc.jobs.3.left", b"2")
+        await r.connection.api(f"STREAM.PURGE.{names.JOBS}", {"filter": "wc.jobs.3.left"})
+        log = StreamLog(r.connection, names.JOBS, names.jobs_of_partition(3))
+        async with asyncio.timeout(20):
+            found = [entry.data async for entries in log.read(0, through) for entry in entries]
+    assert found == [b"1"]
 
 
 async def test_two_partitions_are_rebuilt_at_a_time(

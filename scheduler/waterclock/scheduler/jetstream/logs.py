@@ -10,7 +10,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, Duplicate
 from waterclock.core.jetstream.lease import Lease
 from waterclock.core.jetstream.log_identity import KnownStream, check_stream
-from waterclock.core.jetstream.messages import last_message, stream_state
+from waterclock.core.jetstream.messages import last_message, next_message, stream_state
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull_loop import Delivery, Pull
 from waterclock.proto import names
@@ -21,7 +21,8 @@ from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.ports import LeaseLost
 
 _FRAME_EVENTS = 500
-_PULL_TIMEOUT = 5.0
+_SILENCE = 0.5
+"""After so many seconds without a message the log is asked whether there is any: the last ones may have left it."""
 _PULL_BYTES = 512 * 1024
 """Of each reader. There are two for each partition."""
 
@@ -50,8 +51,16 @@ class StreamLog:
             return
         async with self.follow(after) as pull:
             while pull.sequence < through:
-                arrived = await pull.next(timeout=_PULL_TIMEOUT)
+                arrived = await pull.next(timeout=_SILENCE)
+                if not arrived and not await self._has_any(pull.sequence, through):
+                    return
                 yield [delivery for delivery in arrived if delivery.sequence <= through]
+
+    async def _has_any(self, after: int, through: int) -> bool:
+        """By the leader: a consumer may be with a server that does not have yet what is there."""
+        read_next = partial(next_message, self._connection, self._stream, self._subject, after)
+        found = await until_known(f"the end of {self._subject}", read_next)
+        return found is not None and found.sequence <= through
 
     @asynccontextmanager
     async def follow(self, after: int) -> AsyncIterator[Pull]:
