@@ -16,7 +16,7 @@ from waterclock.scheduler.load import PartitionLoad
 from waterclock.scheduler.one_pass import Inbox, OwnedPartition, PassResult
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.reader import Reader
-from waterclock.scheduler.takeover import TakenOver, take_over
+from waterclock.scheduler.takeover import Rebuilt, take_over
 
 _PASS_INTERVALS = ((15, 0.04), (3, 0.02), (0, 0.004))
 """After a pass that decided so many things the next one is so much later, at least: what comes due in between shares a
@@ -36,7 +36,7 @@ class PartitionLoop:
         self._runs = Reader(self._inbox.runs, self._wake.set)
         self._jobs = Reader(self._inbox.jobs, self._wake.set)
         self._stopping = False
-        self._taken: TakenOver | None = None
+        self._taken: Rebuilt | None = None
         self._owned: OwnedPartition | None = None
 
     def status(self, token: int | None) -> PartitionStatus | None:

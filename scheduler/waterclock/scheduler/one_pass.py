@@ -17,7 +17,7 @@ from waterclock.proto.events import Instant
 from waterclock.proto.work import ClaimReply
 from waterclock.scheduler.carry_out import carry_out, checkpoint
 from waterclock.scheduler.ports import Claim, Entry, Ports, Snapshot
-from waterclock.scheduler.takeover import TakenOver, load
+from waterclock.scheduler.takeover import Rebuilt, load
 from waterclock.scheduler.work_items import WorkRecovery
 
 _PASS_DEFINITIONS = 300
@@ -57,7 +57,7 @@ class PassResult(Struct, frozen=True, kw_only=True):
 class OwnedPartition:
     """A partition after its takeover. One task calls this."""
 
-    def __init__(self, ports: Ports, taken: TakenOver, inbox: Inbox) -> None:
+    def __init__(self, ports: Ports, taken: Rebuilt, inbox: Inbox) -> None:
         self.owner: Owner = taken.owner
         self.consumed = taken.consumed
         """All frames of others up to this sequence of `RUNS` are in the state."""

@@ -31,12 +31,7 @@ class Rebuilt(Struct, frozen=True, kw_only=True):
     """`RUNS` is replayed through this sequence."""
 
 
-class TakenOver(Struct, frozen=True, kw_only=True):
-    owner: Owner
-    consumed: int
-
-
-async def take_over(ports: Ports) -> TakenOver:
+async def take_over(ports: Ports) -> Rebuilt:
     """Rebuild the owner of a partition, up to now. The lease is held: nobody else decides while this reads."""
     rebuilt = await rebuild(ports)
     owner = rebuilt.owner
@@ -53,7 +48,7 @@ async def take_over(ports: Ports) -> TakenOver:
     owner.resume(ports.clock.now_us())
     # A pass begins by reading the index further: what is to be in it must be there by then.
     await carry_out(ports, owner, owner.take_pass())
-    return TakenOver(owner=owner, consumed=rebuilt.consumed)
+    return rebuilt
 
 
 async def load(owner: Owner, entries: Sequence[IndexEntry], now: Instant) -> None:

@@ -19,7 +19,7 @@ from waterclock.proto.spec import JobSpec, Shell
 from waterclock.scheduler import loop
 from waterclock.scheduler.jetstream.logs import StreamLog
 from waterclock.scheduler.ports import Ports
-from waterclock.scheduler.takeover import TakenOver, take_over
+from waterclock.scheduler.takeover import Rebuilt, take_over
 
 ONCE = JobSpec(name="once", task=Shell(command="true"))
 CROWD = 100
@@ -81,7 +81,7 @@ async def test_two_partitions_are_rebuilt_at_a_time(
     rebuilt: list[int] = []
     go_on = asyncio.Event()
 
-    async def hold(ports: Ports) -> TakenOver:
+    async def hold(ports: Ports) -> Rebuilt:
         nonlocal inside
         inside += 1
         assert inside <= 2
