@@ -23,7 +23,7 @@ async def test_a_deleted_key_does_not_come_back_after_a_kill(
         await bucket.put_many({"0.kept": b"1", "0.deleted": b"1", "0.removed": b"1"})
         await bucket.put("0.released", b"1", ttl=3)
         await bucket.delete("0.deleted")
-        await bucket.put_many({"0.removed": None})
+        await bucket.purge("0.removed")
         await bucket.release("0.released")
         # What is left: the one that is kept, and the tombstone that stays.
         await eventually(

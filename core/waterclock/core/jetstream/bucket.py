@@ -77,18 +77,11 @@ class Bucket:
         expect = None if revision is None else Expect(last_subject_sequence=revision)
         await self._publisher.publish(self._subject(key), b"", expect=expect, headers=_PASSING_TOMBSTONE)
 
-    async def put_many(self, entries: Mapping[str, bytes | None]) -> None:
-        """Write in atomic batches of a thousand, in the order given; then remove (None), one by one."""
-        messages = [
-            Message(subject=self._subject(key), data=value)
-            for key, value in entries.items()
-            if value is not None
-        ]
+    async def put_many(self, entries: Mapping[str, bytes]) -> None:
+        """Write in atomic batches of a thousand, in the order given."""
+        messages = [Message(subject=self._subject(key), data=value) for key, value in entries.items()]
         for start in range(0, len(messages), MAX_BATCH):
             await self._publisher.publish_batch(messages[start : start + MAX_BATCH])
-        for key, value in entries.items():
-            if value is None:
-                await self.purge(key)
 
     async def change_fenced(self, entries: Mapping[str, bytes | None], fence: Expect) -> int:
         """Write and remove (None) in atomic batches of a thousand, unless the fence has moved: that is a Conflict.

@@ -48,9 +48,7 @@ class SnapshotBucket:
         data = _encode(snapshot.state)
         pieces = [data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK)]
         generation = max(snapshot.consumed, snapshot.own_through)
-        entries: dict[str, bytes | None] = {
-            f"{self._prefix}.{generation}.{number}": piece for number, piece in enumerate(pieces)
-        }
+        entries = {f"{self._prefix}.{generation}.{number}": piece for number, piece in enumerate(pieces)}
         entries[f"{self._prefix}.manifest"] = _encode(
             Manifest(
                 generation=generation,
