@@ -11,7 +11,7 @@ from waterclock.proto.events import RunEvent, RunQueued
 from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, PartitionStatus, SchedulerLoad
 
 Statuses = Callable[[], Sequence[PartitionStatus]]
-Load = Callable[[], SchedulerLoad | None]
+Load = Callable[[], SchedulerLoad]
 
 
 class SchedulerMetrics(ScopedCollector):
@@ -23,9 +23,9 @@ class SchedulerMetrics(ScopedCollector):
         self._passes = Histogram()
         self._takeovers = Histogram()
         self._statuses: Statuses = tuple
-        self._load: Load = lambda: None
+        self._load: Load = SchedulerLoad
 
-    def watch(self, statuses: Statuses, load: Load = lambda: None) -> None:
+    def watch(self, statuses: Statuses, load: Load) -> None:
         """Where to ask for the partitions this scheduler owns, and for how far it is behind over all of them."""
         self._statuses = statuses
         self._load = load
@@ -73,7 +73,7 @@ class SchedulerMetrics(ScopedCollector):
         ):
             values = {number: float(getattr(status, field)) for number, status in held.items()}
             yield gauge(f"waterclock_scheduler_partition_{name}", about, "partition", values)
-        drain = 0.0 if (load := self._load()) is None else load.drain_seconds
+        drain = self._load().drain_seconds
         yield GaugeMetricFamily(
             "waterclock_scheduler_drain_seconds", "How long it takes to be on time again.", value=drain
         )

@@ -385,7 +385,7 @@ def _sequence(header: bytes, payload: bytes) -> int:
     return answer.seq
 
 
-def _floor(expects: Sequence[Expect | None], after: int | None = None) -> int | None:
+def _floor(expects: Sequence[Expect | None], after: int | None) -> int | None:
     """A sequence that our message comes after: what it expected was in the stream before it."""
     expected = (expect.last_subject_sequence for expect in expects if expect is not None)
     return max((*expected, *(() if after is None else (after,))), default=None)

@@ -17,9 +17,7 @@ from waterclock.scheduler.ports import WorkInDoubt
 class WorkStream:
     """`is_certain`: whether nobody can have taken the partition from us."""
 
-    def __init__(
-        self, connection: Connection, publisher: Publisher, is_certain: Callable[[], bool] = lambda: True
-    ) -> None:
+    def __init__(self, connection: Connection, publisher: Publisher, is_certain: Callable[[], bool]) -> None:
         self._connection = connection
         self._publisher = publisher
         self._is_certain = is_certain
