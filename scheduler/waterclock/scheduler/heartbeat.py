@@ -86,13 +86,10 @@ class Heartbeat:
                     doubted()
 
     @property
-    def age(self) -> float:
-        """Seconds since the last acknowledged beat was sent."""
-        return float("inf") if self._acknowledged is None else time.monotonic() - self._acknowledged
-
-    @property
     def is_fresh(self) -> bool:
-        return self.age < self._dead_after - _MARGIN
+        """Whether an acknowledged beat was sent a moment ago."""
+        last = self._acknowledged
+        return last is not None and time.monotonic() - last < self._dead_after - _MARGIN
 
     @asynccontextmanager
     async def beating(self) -> AsyncIterator["asyncio.Future[None]"]:

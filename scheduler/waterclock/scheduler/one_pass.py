@@ -35,12 +35,11 @@ class Inbox:
         self.runs: list[Entry] = []
         self.jobs: list[Entry] = []
         self.claims: list[Claim] = []
-        self.arrived = arrived
-        """Called by whoever puts something in."""
+        self._arrived = arrived
 
     def receive_claim(self, claim: Claim) -> None:
         self.claims.append(claim)
-        self.arrived()
+        self._arrived()
 
 
 class PassResult(Struct, frozen=True, kw_only=True):
