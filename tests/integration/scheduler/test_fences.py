@@ -223,6 +223,21 @@ async def test_an_owner_asks_for_its_lease_only_when_it_may_have_been_taken_for_
             a.lease.fence()
 
 
+async def test_a_doubt_that_comes_while_we_ask_is_seen(
+    nats_url: str, heartbeat: Heartbeat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heartbeat's thread hears of a beat that came much too late: it is in doubt, and fresh again."""
+
+    def hear(beat: Heartbeat) -> bool:
+        beat.doubts += 1
+        return True
+
+    async with connected(nats_url) as connection:
+        log = await Owner(connection, "a", heartbeat).take()
+        monkeypatch.setattr(Heartbeat, "is_fresh", property(hear))
+        assert not log.is_certain
+
+
 async def test_whatever_is_read_waits_for_a_server_that_hangs(
     nats_server: Server, heartbeat: Heartbeat
 ) -> None:

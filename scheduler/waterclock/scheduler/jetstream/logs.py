@@ -103,7 +103,8 @@ class LeasedLog:
 
     @property
     def is_certain(self) -> bool:
-        return self._heartbeat.doubts == self._doubts and self._heartbeat.is_fresh
+        # In this order: the thread of the heartbeat counts a doubt before it takes note of the beat that raised it.
+        return self._heartbeat.is_fresh and self._heartbeat.doubts == self._doubts
 
     async def keep_lease(self) -> None:
         """Nothing while our heartbeats are fresh. Else we may have been taken for dead: that is no reason to give up,
