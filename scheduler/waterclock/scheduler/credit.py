@@ -174,7 +174,7 @@ class PartitionRoom:
     def has(self, route: str) -> bool:
         if route == PARTS:
             return not self._credit.is_overcommitted
-        state = self._credit.routes.get(route) or self._credit.route(route)
+        state = self._credit.route(route)
         if state.used < state.limit * _FREE or self.used[route] < state.limit * self._credit.each:
             return True
         state.refused = True
@@ -185,12 +185,12 @@ class PartitionRoom:
         return known is not None and known.waits_for_slots
 
     def began(self, route: str) -> None:
-        state = self._credit.routes.get(route) or self._credit.route(route)
+        state = self._credit.route(route)
         self.used[route] += 1
         state.used += 1
 
     def ended(self, route: str, ran: int | None) -> None:
-        state = self._credit.routes.get(route) or self._credit.route(route)
+        state = self._credit.route(route)
         self.used[route] -= 1
         state.used -= 1
         state.ended += 1

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.due.backlog import Backlog
@@ -49,18 +50,13 @@ class LoadMeter:
         load = SchedulerLoad(
             to_drain=unread + counted,
             ended_per_second=round(rate, 1),
-            behind_seconds=(now - oldest) / SECOND,
+            behind_seconds=round((now - oldest) / SECOND, 3),
         )
         if load.drain_seconds > DRAIN_LIMIT_SECONDS:
             self._saturated_since = self._saturated_since or now
         elif load.drain_seconds < _RELIEVED:
             self._saturated_since = None
-        return SchedulerLoad(
-            to_drain=load.to_drain,
-            ended_per_second=load.ended_per_second,
-            behind_seconds=round(load.behind_seconds, 3),
-            saturated_since=self._saturated_since,
-        )
+        return replace(load, saturated_since=self._saturated_since)
 
     def _is_counted(self, route: str) -> bool:
         """Whether what waits on a route waits for the system, and not for the slots of slow work."""
