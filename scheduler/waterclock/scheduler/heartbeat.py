@@ -29,9 +29,14 @@ from waterclock.proto.heartbeats import SchedulerHeartbeat
 
 BEAT = 0.4
 _MARGIN = 0.5
+"""So long before others may take us for dead we are no longer sure of ourselves."""
+_DOUBT_MARGIN = 0.1
+"""A gap between beats that is shorter by this than what others judge by cannot have been seen as our death."""
 _TURNS = 2
+"""How often the main loop shows itself between two beats."""
 _STALLED = 3.0
 _UNANSWERED = 16
+"""So many beats may wait for their answer; that of an older one is of no interest."""
 _CLOSE = 3.0
 
 _log = logging.getLogger(__name__)
@@ -161,6 +166,6 @@ class Heartbeat:
             return
         last = self._acknowledged
         # The server has stored it between then and now: this is the longest that it can have had no beat of ours.
-        if last is not None and time.monotonic() - last > self._dead_after - _MARGIN / 5:
+        if last is not None and time.monotonic() - last > self._dead_after - _DOUBT_MARGIN:
             self.doubts += 1
         self._acknowledged = sent if last is None else max(last, sent)
