@@ -149,7 +149,7 @@ class Credit:
             route.measure(elapsed, self._share)
 
     @property
-    def each(self) -> float:
+    def equal_part(self) -> float:
         """The part of a limit that each partition may have in any case."""
         return 1.0 / max(1, len(self._rooms))
 
@@ -175,7 +175,7 @@ class PartitionRoom:
         if route == PARTS:
             return not self._credit.is_overcommitted
         state = self._credit.route(route)
-        if state.used < state.limit * _FREE or self.used[route] < state.limit * self._credit.each:
+        if state.used < state.limit * _FREE or self.used[route] < state.limit * self._credit.equal_part:
             return True
         state.refused = True
         return False
