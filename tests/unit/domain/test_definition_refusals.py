@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from waterclock.core.domain.job.parse import (
@@ -432,6 +432,8 @@ bodies = st.dictionaries(
 
 @settings(max_examples=250, deadline=None)
 @given(bodies)
+@example({"name": "x", "command": "true", "payload": []})
+@example({"name": "x", "nodes": [{"id": "a", "payload": [1]}]})
 def test_any_fields_give_a_definition_or_a_refusal(body: dict[str, Any]) -> None:
     for form in (body, json.dumps(body).encode(errors="surrogatepass")):
         try:

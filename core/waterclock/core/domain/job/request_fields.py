@@ -64,7 +64,7 @@ def plain_fields(request: WorkRequest) -> dict[str, Any]:
         value = getattr(request, name)
         if value is UNSET or value is None:
             continue
-        if isinstance(value, list):
+        if isinstance(value, list) and name != "payload":  # that is the user's own JSON, and stays what it is
             value = tuple(value)
         elif isinstance(value, Struct):
             value = filled(_STORED[name], value)
