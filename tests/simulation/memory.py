@@ -265,6 +265,8 @@ class MemoryExecutors:
 class MemoryRoom:
     """So many runs may be queued or running on a route; without a limit, any number."""
 
+    saturated = False
+
     def __init__(self, life: Life) -> None:
         self._world = life.world
         self.used: Counter[str] = Counter()

@@ -128,23 +128,38 @@ class Saturated(Unavailable):
             Problem(
                 status=cls.status,
                 title=HTTPStatus(cls.status).phrase,
-                detail=f"the system is {seconds:.0f} s behind and takes {jobs_per_second:,.0f} jobs a second;"
+                detail=f"the system has {seconds:.0f} s of work to do and takes {jobs_per_second:,.0f} jobs a second;"
                 f" try again in {retry_after} s",
                 retry_after=retry_after,
-                behind_seconds=seconds,
+                drain_seconds=seconds,
                 jobs_per_second=jobs_per_second,
             )
         )
 
-    @property
-    def behind_seconds(self) -> float:
-        seconds = self.problem.behind_seconds
-        return 0.0 if seconds is UNSET else seconds
+    @classmethod
+    def crowded(cls, waiting: int, retry_after: int) -> Self:
+        return cls(
+            Problem(
+                status=cls.status,
+                title=HTTPStatus(cls.status).phrase,
+                detail=f"{waiting:,} runs of this namespace are due and wait for executors; more are accepted when"
+                f" some have been taken; try again in {retry_after} s",
+                retry_after=retry_after,
+                waiting=waiting,
+            )
+        )
 
     @property
-    def jobs_per_second(self) -> float:
-        rate = self.problem.jobs_per_second
-        return 0.0 if rate is UNSET else rate
+    def why(self) -> str:
+        """What the caller waits for, in a few words."""
+        problem = self.problem
+        if problem.waiting is not UNSET:
+            return (
+                f"{problem.waiting:,} runs of this namespace wait for executors: submitting as they are taken"
+            )
+        seconds = 0.0 if problem.drain_seconds is UNSET else problem.drain_seconds
+        rate = 0.0 if problem.jobs_per_second is UNSET else problem.jobs_per_second
+        return f"waterclock has {seconds:.0f} s of work to do: submitting at its pace, {rate:,.0f}/s"
 
 
 _BY_STATUS: dict[int, type[Refused]] = {kind.status: kind for kind in Refused.__subclasses__()}
@@ -152,6 +167,7 @@ _BY_STATUS: dict[int, type[Refused]] = {kind.status: kind for kind in Refused.__
 
 def refusal(problem: Problem) -> Refused:
     """The error a problem document stands for."""
-    if problem.status == Saturated.status and problem.behind_seconds is not UNSET:
+    overloaded = problem.drain_seconds is not UNSET or problem.waiting is not UNSET
+    if problem.status == Saturated.status and overloaded:
         return Saturated(problem)
     return _BY_STATUS.get(problem.status, Refused)(problem)

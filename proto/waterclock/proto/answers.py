@@ -506,9 +506,8 @@ class Load(Struct, frozen=True, kw_only=True):
     """Whether more is offered than is done."""
 
     saturated: bool = False
-    """Doing what is there takes longer than ten seconds."""
-    slowed: bool = False
-    """Callers are slowed down: what makes work soon is accepted at the rate of what is done."""
+    """Doing what is there takes longer than ten seconds. Callers are slowed down: what makes work soon is accepted at
+    the rate of what is done."""
     since: datetime | None = None
     behind_seconds: float = 0.0
     """The age of the oldest fire that is due and not decided."""
@@ -522,6 +521,8 @@ class Load(Struct, frozen=True, kw_only=True):
     """Runs that end while there is a backlog; without one, what it was at last."""
     accepted_per_second: float = 0.0
     """Jobs and runs accepted over the last ten seconds: by this api, and by all that slow callers down."""
+    crowded: int = 0
+    """Namespaces of which so much waits for executors that no more is accepted."""
 
 
 class SystemStatus(Struct, frozen=True, kw_only=True):

@@ -115,6 +115,8 @@ class RunQueued(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     behind_ms: int | None = None
     """How far behind the system was, where that is why the run was queued more than a second after it was due. 0: the
     system was not; the run waited until its queue had a slot."""
+    slowed: bool = False
+    """It was so far behind that callers were slowed down."""
 
 
 class RunWaiting(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="waiting"):

@@ -21,6 +21,13 @@ Moment = Annotated[Instant, Meta(ge=-62_135_596_800_000_000, le=253_402_300_799_
 """Of a year that a calendar has."""
 Names = Annotated[list[str], Meta(max_length=10_000)]
 
+DRAIN_LIMIT_SECONDS = 10.0
+"""Above this, callers are slowed down to what is done."""
+_SLOWEST = 500.0
+"""Runs a second that any system is taken to do: a few thousand jobs that have just come in, or a rate measured while
+there was little to do, are no reason to refuse anybody."""
+MOST_CROWDED = 100
+
 _MOST_ROUTES = 10_000
 """That one executor can serve. Each is a consumer for each tier and band: nobody has a hundredth of it."""
 
@@ -68,13 +75,13 @@ class SchedulerLoad(Struct, frozen=True, kw_only=True):
     saturated_since: Moment | None = None
     """Since when draining takes longer than the limit."""
 
-    @property
-    def drain_seconds(self) -> float:
-        return self.to_drain / self.ended_per_second if self.ended_per_second else 0.0
+    crowded: Annotated[dict[str, Count], Meta(max_length=MOST_CROWDED)] = {}
+    """Namespaces of which so much is due and waits for the slots of slow work that no more is accepted: how much."""
 
 
-DRAIN_LIMIT_SECONDS = 10.0
-"""Above this, callers are slowed down to what is done."""
+def drain_seconds(to_drain: int, ended_per_second: float) -> float:
+    """How long it takes to be on time again."""
+    return to_drain / max(ended_per_second, _SLOWEST)
 
 
 class ApiHeartbeat(Struct, frozen=True, kw_only=True):

@@ -38,10 +38,12 @@ class Problem(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] | UnsetType = UNSET
     retry_after: float | UnsetType = UNSET
     """Seconds after which the same request may succeed."""
-    behind_seconds: float | UnsetType = UNSET
-    """How far behind the system is, where the request is refused because of that and nothing else."""
+    drain_seconds: float | UnsetType = UNSET
+    """How much work the system has to do, where the request is refused because of that and nothing else."""
     jobs_per_second: float | UnsetType = UNSET
-    """How many the system takes while it is behind."""
+    """How many the system takes meanwhile."""
+    waiting: int | UnsetType = UNSET
+    """How many runs of the namespace wait for executors, where the request is refused because of that."""
 
 
 def retry_after(problem: Problem) -> dict[str, str]:

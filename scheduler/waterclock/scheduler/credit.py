@@ -98,6 +98,8 @@ class Credit:
 
     def __init__(self, partitions: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.routes: dict[str, Route] = {}
+        self.saturated = False
+        """Set by who measures the load."""
         self._partitions = partitions
         self._rooms: set[PartitionRoom] = set()
         self._clock = clock
@@ -170,6 +172,10 @@ class PartitionRoom:
     def __init__(self, credit: Credit) -> None:
         self.used: Counter[str] = Counter()
         self._credit = credit
+
+    @property
+    def saturated(self) -> bool:
+        return self._credit.saturated
 
     def has(self, route: str) -> bool:
         if route == PARTS:

@@ -1,15 +1,15 @@
 """How far behind a scheduler is: what is to drain, how fast it drains, since when that takes too long."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.due.backlog import Backlog
 from waterclock.core.runtime.clock import Clock
 from waterclock.proto.events import Instant
-from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, SchedulerLoad
+from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, MOST_CROWDED, SchedulerLoad, drain_seconds
 from waterclock.scheduler.credit import Credit
 
 _UNTRIED = 1_000.0
@@ -17,7 +17,8 @@ _UNTRIED = 1_000.0
 _RELIEVED = DRAIN_LIMIT_SECONDS / 2
 """Below this it is no longer saturated."""
 _MOST_WAITING = 200_000
-"""So much may wait for the slots of slow work. What is more counts as backlog: memory is not without end."""
+"""So much may wait for the slots of slow work: memory is not without end. Beyond that, whoever has more than an equal
+part of it gets no more in."""
 
 
 class PartitionLoad(Struct, frozen=True):
@@ -35,28 +36,32 @@ class LoadMeter:
         """To be called a few times a second."""
         self._credit.measure()
         now = self._clock.now_us()
-        waiting = counted = unread = 0
+        counted = unread = 0
+        waiting: Counter[str] = Counter()
+        """By namespace, for the slots of slow work."""
         oldest = now
         for partition in partitions:
             unread += partition.unread
-            waiting += len(partition.backlog)
-            counted += sum(
-                count for route, count in partition.backlog.by_route.items() if self._is_counted(route)
-            )
+            for (namespace, route), count in partition.backlog.counts.items():
+                if self._is_counted(route):
+                    counted += count
+                else:
+                    waiting[namespace] += count
             oldest = min(oldest, partition.backlog.oldest_on(self._is_counted) or now)
-        if waiting > _MOST_WAITING:
-            counted = waiting
         rate = self._ended_per_second(behind=counted > 0)
-        load = SchedulerLoad(
+        drain = drain_seconds(unread + counted, rate)
+        if drain > DRAIN_LIMIT_SECONDS:
+            self._saturated_since = self._saturated_since or now
+        elif drain < _RELIEVED:
+            self._saturated_since = None
+        self._credit.saturated = self._saturated_since is not None
+        return SchedulerLoad(
             to_drain=unread + counted,
             ended_per_second=round(rate, 1),
             behind_seconds=round((now - oldest) / SECOND, 3),
+            saturated_since=self._saturated_since,
+            crowded=_crowded(waiting),
         )
-        if load.drain_seconds > DRAIN_LIMIT_SECONDS:
-            self._saturated_since = self._saturated_since or now
-        elif load.drain_seconds < _RELIEVED:
-            self._saturated_since = None
-        return replace(load, saturated_since=self._saturated_since)
 
     def _is_counted(self, route: str) -> bool:
         """Whether what waits on a route waits for the system, and not for the slots of slow work."""
@@ -68,3 +73,10 @@ class LoadMeter:
         if behind:
             return max(sum(route.rate for route in routes), 1.0)
         return max(sum(route.best for route in routes), _UNTRIED)
+
+
+def _crowded(waiting: Counter[str]) -> dict[str, int]:
+    if waiting.total() <= _MOST_WAITING:
+        return {}
+    part = _MOST_WAITING / len(waiting)
+    return {name: count for name, count in waiting.most_common(MOST_CROWDED) if count > part}

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.metrics import Histogram, ScopedCollector, counter, gauge
 from waterclock.proto.events import RunEvent, RunQueued
-from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, PartitionStatus, SchedulerLoad
+from waterclock.proto.heartbeats import PartitionStatus, SchedulerLoad, drain_seconds
 
 Statuses = Callable[[], Sequence[PartitionStatus]]
 Load = Callable[[], SchedulerLoad]
@@ -73,12 +73,13 @@ class SchedulerMetrics(ScopedCollector):
         ):
             values = {number: float(getattr(status, field)) for number, status in held.items()}
             yield gauge(f"waterclock_scheduler_partition_{name}", about, "partition", values)
-        drain = self._load().drain_seconds
+        load = self._load()
+        drain = drain_seconds(load.to_drain, load.ended_per_second)
         yield GaugeMetricFamily(
             "waterclock_scheduler_drain_seconds", "How long it takes to be on time again.", value=drain
         )
         yield GaugeMetricFamily(
             "waterclock_scheduler_saturated",
             "1 while that is more than callers are let in for.",
-            value=float(drain > DRAIN_LIMIT_SECONDS),
+            value=float(load.saturated_since is not None),
         )

@@ -103,7 +103,7 @@ async def test_a_creation_is_refused_with_a_time_to_try_again_and_nothing_is_wri
     assert int(refused.headers["retry-after"]) >= 1
     problem = refused.json()
     assert problem["title"] == "Service Unavailable"
-    assert "the system is" in problem["detail"]
+    assert "s of work to do" in problem["detail"]
     assert "takes 600 jobs a second; try again in" in problem["detail"]
     assert problem["retry_after"] == int(refused.headers["retry-after"])
     assert await last_in(behind, names.JOBS) == before
@@ -148,7 +148,7 @@ async def test_over_nats_the_same_error_and_header(behind: Served) -> None:
     assert int(answer.headers["Retry-After"]) >= 1
     problem = json.loads(answer.data)
     assert (problem["status"], problem["jobs_per_second"]) == (503, RATE)
-    assert problem["behind_seconds"] >= 14
+    assert problem["drain_seconds"] >= 14
 
 
 async def test_jobs_of_the_far_future_are_accepted_until_too_much_is_unread(behind: Served) -> None:
@@ -199,7 +199,7 @@ async def test_the_client_waits_says_so_once_and_gets_in_with_the_same_key(
         await say(briefly_behind, None)
         created = await creating
     (said,) = caplog.records
-    assert said.getMessage().endswith(" s behind: submitting at its pace, 600/s")
+    assert said.getMessage().endswith(" s of work to do: submitting at its pace, 600/s")
     assert (await briefly_behind.client.jobs.get(created.job_id)).name == "patient"
 
 
@@ -252,8 +252,8 @@ async def test_the_command_line_says_one_line_and_goes_on(briefly_behind: Served
     )
     assert process.stderr is not None
     said = (await asyncio.wait_for(process.stderr.readline(), 20)).decode()
-    assert said.startswith("waterclock is ")
-    assert said.endswith(" s behind: submitting at its pace, 600/s\n")
+    assert said.startswith("waterclock has ")
+    assert said.endswith(" s of work to do: submitting at its pace, 600/s\n")
     await say(briefly_behind, None)
     out, rest = await process.communicate()
     assert (process.returncode, rest) == (0, b"")
@@ -273,7 +273,7 @@ async def test_status_says_since_when_and_how_far_behind_over_rest_and_nats(behi
     await say_behind(behind, unread=30, backlog=8_370)
     by_rest = (await behind.http.get("/v1/status")).json()
     load = by_rest["load"]
-    assert (load["saturated"], load["slowed"], load["drain_seconds"]) == (True, True, 14.0)
+    assert (load["saturated"], load["drain_seconds"]) == (True, 14.0)
     assert (load["behind_seconds"], load["backlog"], load["unread"]) == (9.0, 8_370, 30)
     assert load["ended_per_second"] == RATE
     assert load["accepted_per_second"] > 0
@@ -288,7 +288,21 @@ async def test_status_says_since_when_and_how_far_behind_over_rest_and_nats(behi
     assert (held.backlog, held.unread) == (8_370, 30)
     await say(behind, SchedulerLoad(to_drain=5, ended_per_second=RATE))
     after = (await behind.client.system.status()).load
-    assert (after.saturated, after.slowed, after.since) == (False, False, None)
+    assert (after.saturated, after.since) == (False, None)
+
+
+async def test_a_namespace_with_too_much_waiting_for_executors_is_refused_and_no_other(alone: Served) -> None:
+    await say(alone, SchedulerLoad(crowded={"default": 250_000}))
+    job = {"name": "x", "command": "true"}
+    refused = await alone.http.post("/v1/jobs", json=job)
+    assert (refused.status_code, refused.json()["waiting"]) == (503, 250_000)
+    assert int(refused.headers["Retry-After"]) >= 1
+    later = job | {"schedule_time": "2030-01-01T00:00:00Z"}
+    assert (await alone.http.post("/v1/jobs", json=later)).status_code == 201
+    said = (await alone.client.system.status()).checks
+    assert "1 namespaces get no more in" in next(check.detail for check in said if check.name == "load")
+    await say(alone, SchedulerLoad(crowded={"other": 250_000}))
+    assert (await alone.http.post("/v1/jobs", json=job)).status_code == 201
 
 
 async def test_metrics_say_it_too(behind: Served) -> None:

@@ -104,11 +104,11 @@ def test_on_time_everything_is_accepted() -> None:
 def test_what_was_accepted_here_counts_before_a_heartbeat_tells_of_it() -> None:
     filling = throttle(SystemLoad(to_drain=0, ended_per_second=6_000))
     assert accepted(filling, {"a": 100}, seconds=1, calls_per_second=1000)["a"] <= 60_100 + 12_000
-    assert filling.slows
+    assert filling.slows("a")
     filling.heard(SystemLoad(ended_per_second=6_000))
-    assert not filling.slows
+    assert not filling.slows("a")
     filling.heard(SystemLoad(ended_per_second=6_000), since=60_001)
-    assert filling.slows
+    assert filling.slows("a")
 
 
 def test_a_system_that_was_never_tried_is_not_taken_for_slow_before_anybody_has_measured() -> None:
@@ -286,13 +286,33 @@ def test_the_time_to_try_again_grows_with_how_far_behind_the_system_is_and_is_sp
     assert refused_at(far, spread=1.5).retry_after > refused_at(far).retry_after
 
 
-def test_a_refusal_says_how_far_behind_and_how_fast_and_when_to_try_again() -> None:
+def test_a_namespace_with_too_much_waiting_for_executors_gets_no_more_in_and_holds_up_nobody_else() -> None:
+    crowd = throttle(SystemLoad(crowded={"a": 250_000}))
+    refused = crowd.take("a", 0.0, soon=1)
+    assert refused is not None
+    assert (refused.reason, refused.waiting) == ("crowded", 250_000)
+    assert crowd.asked("a", 0.0, only_soon=True) is not None
+    assert crowd.slows("a")
+    assert crowd.take("a", 0.0, later=1) is None, "what is due much later does not wait with the others"
+    assert crowd.take("b", 0.0, soon=1_000) is None
+    assert not crowd.slows("b")
+    again = refusal(Saturated.crowded(refused.waiting, refused.retry_after).problem)
+    assert isinstance(again, Saturated)
+    assert again.why == "250,000 runs of this namespace wait for executors: submitting as they are taken"
+
+
+def test_a_refusal_says_how_much_there_is_to_do_and_how_fast_and_when_to_try_again() -> None:
     error = Saturated.behind(14.2, 6_200.0, 3)
-    assert str(error) == "the system is 14 s behind and takes 6,200 jobs a second; try again in 3 s"
+    assert str(error) == "the system has 14 s of work to do and takes 6,200 jobs a second; try again in 3 s"
     assert (error.problem.status, error.problem.title) == (503, "Service Unavailable")
     again = refusal(error.problem)
     assert isinstance(again, Saturated)
-    assert (again.behind_seconds, again.jobs_per_second, again.retry_after) == (14.2, 6_200.0, 3)
+    assert (again.problem.drain_seconds, again.problem.jobs_per_second, again.retry_after) == (
+        14.2,
+        6_200.0,
+        3,
+    )
+    assert again.why == "waterclock has 14 s of work to do: submitting at its pace, 6,200/s"
 
 
 def test_another_503_is_not_taken_for_saturation() -> None:

@@ -19,6 +19,7 @@ class FewAtOnce:
         self.left = limit
         self.slow = False
         """Whether what waits does so for slow work."""
+        self.saturated = False
 
     def has(self, route: str) -> bool:
         return self.left > 0

@@ -87,8 +87,10 @@ def test_what_has_no_room_is_passed_over_and_holds_up_only_itself() -> None:
         armed("stuck", route="gpu/heavy", priority=9), armed("goes"), armed("stuck too", route="gpu/heavy")
     )
     assert names(backlog, full=("gpu/heavy",)) == ["goes"]
-    assert backlog.by_route["gpu/heavy"] == len(backlog) == 2
+    assert backlog.counts == {("default", "gpu/heavy"): 2}
+    assert len(backlog) == 2
     assert names(backlog) == ["stuck", "stuck too"]
+    assert backlog.counts == {}
 
 
 def test_room_that_is_used_up_meanwhile_is_seen() -> None:

@@ -226,9 +226,11 @@ def test_what_waits_for_slow_work_is_a_queue_and_no_lag() -> None:
     partition.settle(at(0))
     assert partition.owner.lag(at(100)) == 100 * SECOND
     partition.room.left += 1
+    partition.room.saturated = True
     partition.settle(at(100))
     partition.room.slow = True
     assert partition.owner.lag(at(200)) == 0
     partition.room.left += 1
     partition.settle(at(200))
     assert [event.behind_ms for event in partition.queued] == [None, 100_000, 0]
+    assert [event.slowed for event in partition.queued] == [False, True, False]

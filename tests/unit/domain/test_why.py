@@ -349,15 +349,25 @@ def test_due_and_not_decided_because_it_waits_for_a_slot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("behind_ms", "words"),
+    ("behind_ms", "slowed", "words"),
     [
-        (0, "it waited 14 s: all slots for its work were taken"),
-        (9_000, "it waited 14 s: the system was 9 s behind"),
-        (12_000, "it waited 14 s: the system was 12 s behind, callers were slowed down"),
+        (0, False, "it waited 14 s: all slots for its work were taken"),
+        (9_000, False, "it waited 14 s: the system was 9 s behind"),
+        (12_000, True, "it waited 14 s: the system was 12 s behind, callers were slowed down"),
     ],
 )
-def test_a_run_that_was_queued_late_says_that_the_system_was_behind(behind_ms: int, words: str) -> None:
-    queued = RunQueued(run_id=RUN, at=later(14), version=7, scheduled=THREE, due=THREE, behind_ms=behind_ms)
+def test_a_run_that_was_queued_late_says_that_the_system_was_behind(
+    behind_ms: int, slowed: bool, words: str
+) -> None:
+    queued = RunQueued(
+        run_id=RUN,
+        at=later(14),
+        version=7,
+        scheduled=THREE,
+        due=THREE,
+        behind_ms=behind_ms,
+        slowed=slowed,
+    )
     found = explain_run(RUN, log(queued), defined(), later(15))
     assert found.answer.endswith(words)
     waited = next(delay for delay in found.delays if delay.kind == "scheduler")

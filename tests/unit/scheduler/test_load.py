@@ -9,7 +9,7 @@ from waterclock.scheduler.credit import Credit, Route
 from waterclock.scheduler.load import LoadMeter, PartitionLoad
 
 NOW = 1_790_000_000 * SECOND
-FAST = Route(seconds=0.001, slots=16, rate=100.0, best=200.0)
+FAST = Route(seconds=0.001, slots=16, rate=1_000.0, best=2_000.0)
 SLOW = Route(seconds=60.0, slots=16, rate=1.0, best=2.0)
 
 
@@ -40,25 +40,30 @@ def meter(clock: Clock) -> LoadMeter:
 def test_what_waits_for_the_system_and_what_is_unread_is_to_be_drained(meter: LoadMeter) -> None:
     load = meter.measure([PartitionLoad(waiting(5, "fast"), unread=7), PartitionLoad(waiting(2, "fast"), 0)])
     assert (load.to_drain, load.behind_seconds) == (14, 1.0)
-    assert load.ended_per_second == 101.0, "what ends while it is behind"
+    assert load.ended_per_second == 1_001.0, "what ends while it is behind"
 
 
 def test_what_waits_for_the_slots_of_slow_work_is_a_queue_and_no_lack(meter: LoadMeter) -> None:
     load = meter.measure([PartitionLoad(waiting(50, "slow", due=NOW - 60 * SECOND), unread=0)])
     assert (load.to_drain, load.behind_seconds) == (0, 0.0)
-    assert load.ended_per_second == 1_000.0, "it has not been tried"
+    assert load.ended_per_second == 2_002.0, "what it could do at last"
 
 
 def test_a_route_that_nobody_has_used_yet_counts(meter: LoadMeter) -> None:
     assert meter.measure([PartitionLoad(waiting(3, "new"), unread=0)]).to_drain == 3
 
 
-def test_too_much_that_waits_for_slow_work_counts_after_all(
+def test_whoever_has_more_than_a_part_of_too_much_that_waits_for_slow_work_gets_no_more_in(
     meter: LoadMeter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waterclock.scheduler.load._MOST_WAITING", 10)
-    assert meter.measure([PartitionLoad(waiting(10, "slow"), unread=0)]).to_drain == 0
-    assert meter.measure([PartitionLoad(waiting(11, "slow"), unread=0)]).to_drain == 11
+    few = backlog_of(*(armed(f"b{number}", NOW, route="slow", namespace="b") for number in range(5)))
+    assert meter.measure([PartitionLoad(waiting(5, "slow"), 0), PartitionLoad(few, 0)]).crowded == {}
+    load = meter.measure([PartitionLoad(waiting(6, "slow"), 0), PartitionLoad(few, 0)])
+    assert (load.to_drain, load.crowded) == (0, {"default": 6})
+    assert meter.measure([PartitionLoad(waiting(11, "fast"), 0)]).crowded == {}, (
+        "that is for the system to do"
+    )
 
 
 def test_it_is_saturated_from_the_limit_on_until_half_of_it(meter: LoadMeter, clock: Clock) -> None:
@@ -66,10 +71,10 @@ def test_it_is_saturated_from_the_limit_on_until_half_of_it(meter: LoadMeter, cl
         clock.now += SECOND
         return meter.measure([PartitionLoad(waiting(count, "fast"), unread=0)]).saturated_since
 
-    assert measure(1_000) is None, "9.9 s at 101 a second"
-    since = measure(1_100)
+    assert measure(10_000) is None, "9.9 s at 1,001 a second"
+    since = measure(11_000)
     assert since == clock.now
-    assert measure(5_000) == since
-    assert measure(600) == since, "6 s: not yet relieved"
-    assert measure(400) is None
-    assert measure(600) is None, "and not saturated again below the limit"
+    assert measure(50_000) == since
+    assert measure(6_000) == since, "6 s: not yet relieved"
+    assert measure(4_000) is None
+    assert measure(6_000) is None, "and not saturated again below the limit"

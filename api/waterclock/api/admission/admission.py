@@ -73,7 +73,9 @@ class Admission:
 
     async def admit_job(self, spec: JobSpec, namespace: str) -> None:
         await self._refresh()
-        if self._throttle.slows and not is_due_within(spec, now_us(), self._throttle.horizon_seconds):
+        if self._throttle.slows(namespace) and not is_due_within(
+            spec, now_us(), self._throttle.horizon_seconds
+        ):
             self._take(namespace, later=1)
         else:
             self._take(namespace, soon=1)
@@ -84,7 +86,7 @@ class Admission:
         if len(lines) >= _BULK and (hold := self._throttle.hold_seconds):
             await asyncio.sleep(hold)
         soon = len(lines)
-        if self._throttle.slows:
+        if self._throttle.slows(namespace):
             soon = count_due_within(lines, now_us(), self._throttle.horizon_seconds)
         self._take(namespace, soon=soon, later=len(lines) - soon)
 
@@ -113,7 +115,9 @@ class Admission:
         if refusal is None:
             return
         ADMISSIONS.labels(refusal.reason).inc()
-        raise Saturated.behind(refusal.behind_seconds, refusal.jobs_per_second, refusal.retry_after)
+        if refusal.waiting:
+            raise Saturated.crowded(refusal.waiting, refusal.retry_after)
+        raise Saturated.behind(refusal.drain_seconds, refusal.jobs_per_second, refusal.retry_after)
 
     # -- reading ------------------------------------------------------------------------------------------
 

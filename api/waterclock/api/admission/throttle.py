@@ -2,6 +2,8 @@
 
 Up to `DRAIN_LIMIT_SECONDS` of work everything is accepted. Above that, what makes work soon is accepted at the rate at
 which work is done. Jobs of the far future only have to be read: they are refused when what is to be read is too much.
+A namespace of which too much waits for the slots of slow work, or for executors that are not there, gets no more in
+until some of it has gone; others are not refused because of it.
 """
 
 import random
@@ -25,14 +27,16 @@ _LONGEST_HOLD = 2.0
 _SPREAD = 1.5
 """Callers that are refused at the same moment are told to come back at different ones."""
 
-Reason = Literal["saturated", "unread"]
+Reason = Literal["saturated", "unread", "crowded"]
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
     reason: Reason
-    behind_seconds: float
-    jobs_per_second: float
     retry_after: int
+    drain_seconds: float = 0.0
+    jobs_per_second: float = 0.0
+    waiting: int = 0
+    """Jobs of the namespace that wait for slots, where they are too many."""
 
 
 class Throttle:
@@ -57,9 +61,12 @@ class Throttle:
         """What is due later than this makes no work before the system is on time again."""
         return max(self.load.drain_seconds(self._unheard), DRAIN_LIMIT_SECONDS)
 
+    def slows(self, namespace: str) -> bool:
+        """Whether what makes work soon is accepted at a rate, or not at all."""
+        return self._is_behind or namespace in self.load.crowded
+
     @property
-    def slows(self) -> bool:
-        """Whether what makes work soon is accepted at a rate."""
+    def _is_behind(self) -> bool:
         return self.load.drain_seconds(self._unheard) > DRAIN_LIMIT_SECONDS
 
     @property
@@ -87,7 +94,7 @@ class Throttle:
             refusal = self._check(namespace, self._later, "unread", now)
         if refusal is not None:
             return refusal
-        if soon and self.slows:
+        if soon and self._is_behind:
             self._soon.take(namespace, soon, self.load.rate / self.apis, now)
         if later and self.slows_all:
             self._later.take(namespace, later, self.load.intake_rate / self.apis, now)
@@ -97,6 +104,10 @@ class Throttle:
         return None
 
     def _check(self, namespace: str, shares: Shares, reason: Reason, now: float) -> Refusal | None:
+        if reason == "saturated" and (waiting := self.load.crowded.get(namespace)):
+            return Refusal(
+                reason="crowded", retry_after=ceil(_LONGEST_WAIT * self._spread()), waiting=waiting
+            )
         shares.asks(namespace, now)
         rate, seconds = (
             (self.load.rate, self.load.drain_seconds(self._unheard))
@@ -109,7 +120,7 @@ class Throttle:
         wait = max(1.0, min(wait, _LONGEST_DEBT), min(seconds / _PART_OF_DRAIN, _LONGEST_WAIT))
         return Refusal(
             reason=reason,
-            behind_seconds=round(seconds, 1),
+            drain_seconds=round(seconds, 1),
             jobs_per_second=round(rate, 1),
             retry_after=ceil(wait * self._spread()),
         )

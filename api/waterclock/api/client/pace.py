@@ -35,12 +35,5 @@ class Pace:
         now = time.monotonic()
         if self._said_at is None or now - self._said_at > _SAY_AGAIN_SECONDS:
             self._said_at = now
-            self._announce(_in_words(refused))
+            self._announce(refused.why)
         return pause
-
-
-def _in_words(refused: Saturated) -> str:
-    return (
-        f"waterclock is {refused.behind_seconds:.0f} s behind:"
-        f" submitting at its pace, {refused.jobs_per_second:,.0f}/s"
-    )

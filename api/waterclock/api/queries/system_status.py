@@ -28,7 +28,7 @@ async def status(app: Application, request: Nothing, caller: Caller) -> SystemSt
     checks = [
         await _log(app),
         _schedulers(fleet.owned_partitions(schedulers, app.settings.partitions)),
-        Check(name="load", ok=not load.saturated, detail=_in_words(load)),
+        Check(name="load", ok=not load.saturated and not load.crowded, detail=_in_words(load)),
         await _executors(app),
         await _queues(app),
         await _read_models(app, caller),
@@ -45,12 +45,10 @@ async def _log(app: Application) -> Check:
 
 
 async def _load(app: Application, load: SystemLoad) -> Load:
-    slowed = load.saturated
-    apis = [app.admission.heartbeat(), *(await app.admission.others() if slowed else ())]
+    apis = [app.admission.heartbeat(), *(await app.admission.others() if load.saturated else ())]
     since = load.saturated_since
     return Load(
         saturated=load.saturated,
-        slowed=slowed,
         since=None if since is None or not load.saturated else datetime_of(since),
         behind_seconds=round(load.behind_seconds, 3),
         drain_seconds=round(load.drain_seconds(), 3),
@@ -58,19 +56,21 @@ async def _load(app: Application, load: SystemLoad) -> Load:
         unread=load.unread,
         ended_per_second=round(load.ended_per_second, 1),
         accepted_per_second=round(sum(api.accepted_per_second for api in apis), 1),
+        crowded=len(load.crowded),
     )
 
 
 def _in_words(load: Load) -> str:
     waiting = f"{load.backlog:,} due, {load.unread:,} unread"
     accepted = f"{load.accepted_per_second:,.0f}/s accepted"
+    if load.crowded:
+        accepted += f"; too much waits for executors: {load.crowded} namespaces get no more in"
     if not load.saturated:
         return f"not saturated: {waiting}; {accepted}"
     since = "" if load.since is None else f" since {load.since:%H:%M:%S}Z"
-    slowed = "; callers are slowed down" if load.slowed else ""
     return (
         f"saturated{since}: {load.behind_seconds:.0f} s behind, {load.drain_seconds:.0f} s to drain; {waiting};"
-        f" {accepted}, {load.ended_per_second:,.0f}/s done{slowed}"
+        f" {accepted}, {load.ended_per_second:,.0f}/s done; callers are slowed down"
     )
 
 

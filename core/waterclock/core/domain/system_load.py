@@ -1,16 +1,14 @@
 """How far behind the whole system is: the schedulers' heartbeats, summed up."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.proto.events import Instant
-from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, SchedulerHeartbeat
+from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, SchedulerHeartbeat, drain_seconds
 
-_SLOWEST = 500.0
-"""Runs a second that any system is taken to do: a few thousand jobs that have just come in, or a rate measured while
-there was little to do, are no reason to refuse anybody."""
 _SILENT = 5 * SECOND
 """Who has said nothing for so long while others did is not there any more, whatever it said."""
 _INTAKE = 5_000.0
@@ -27,6 +25,8 @@ class SystemLoad(Struct, frozen=True, kw_only=True):
     behind_seconds: float = 0.0
     """The age of the oldest fire that is due and not decided."""
     saturated_since: Instant | None = None
+    crowded: Mapping[str, int] = {}
+    """Namespaces of which no more is accepted until executors have taken some, and how much of them waits."""
 
     @property
     def rate(self) -> float:
@@ -41,7 +41,7 @@ class SystemLoad(Struct, frozen=True, kw_only=True):
     def drain_seconds(self, accepted: int = 0) -> float:
         """How long it takes to be on time again. `accepted`: jobs that no heartbeat has counted yet, so that nobody
         knows yet how fast they will be done."""
-        return self.to_drain / max(self.rate, _SLOWEST) + accepted / self.intake_rate
+        return drain_seconds(self.to_drain, self.rate) + accepted / self.intake_rate
 
     def read_seconds(self, accepted: int = 0) -> float:
         """How long it takes to read what is in the log."""
@@ -57,6 +57,9 @@ def system_load(heartbeats: Iterable[SchedulerHeartbeat], now: Instant) -> Syste
     beats = _living(list(heartbeats), now)
     loads = [beat.load for beat in beats if beat.load is not None]
     partitions = [partition for beat in beats for partition in beat.partitions]
+    crowded: Counter[str] = Counter()
+    for load in loads:
+        crowded.update(load.crowded)
     since = [load.saturated_since for load in loads if load.saturated_since is not None]
     return SystemLoad(
         to_drain=sum(load.to_drain for load in loads),
@@ -65,6 +68,7 @@ def system_load(heartbeats: Iterable[SchedulerHeartbeat], now: Instant) -> Syste
         ended_per_second=sum(load.ended_per_second for load in loads),
         behind_seconds=max((load.behind_seconds for load in loads), default=0.0),
         saturated_since=min(since, default=None),
+        crowded=crowded,
     )
 
 

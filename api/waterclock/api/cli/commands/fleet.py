@@ -156,9 +156,10 @@ def _head(load: Load) -> "RenderableType":
     if not load.saturated:
         return Text(f"waterclock keeps up: {accepted}")
     since = f" since {output.stamp(load.since)}" if load.since else ""
-    slowed = ", callers are slowed down" if load.slowed else ""
     text = f"waterclock is saturated{since}: {load.behind_seconds:.0f} s behind, {load.drain_seconds:.0f} s to drain"
-    return Text(f"{text}{slowed}; {accepted}, {load.ended_per_second:,.0f}/s done", style="bold red")
+    return Text(
+        f"{text}, callers are slowed down; {accepted}, {load.ended_per_second:,.0f}/s done", style="bold red"
+    )
 
 
 def _health(status: SystemStatus) -> "RenderableType":

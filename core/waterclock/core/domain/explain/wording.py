@@ -47,7 +47,6 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
-from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS
 from waterclock.proto.spec import JobSpec, Schedule
 
 
@@ -107,7 +106,7 @@ def behind(event: RunQueued) -> str:
         return "all slots for its work were taken"
     if event.behind_ms is None:
         return ""
-    slowed = ", callers were slowed down" if event.behind_ms >= DRAIN_LIMIT_SECONDS * 1000 else ""
+    slowed = ", callers were slowed down" if event.slowed else ""
     return f"the system was {span(event.behind_ms * 1000)} behind{slowed}"
 
 

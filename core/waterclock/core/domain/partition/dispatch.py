@@ -118,7 +118,8 @@ class Dispatch:
             output_kept=output_kept if again is None else again.output_kept,
             item=item if again is None else again.item,
             once=_may_be_the_only_run(spec, parent if again is None else again.parent),
-            behind_ms=self._behind(spec, due, now),
+            behind_ms=(behind := self._behind(spec, due, now)),
+            slowed=bool(behind) and self._decisions.room.saturated,
         )
         self._decisions.emit(event)
         self._decisions.open.queued.append((event, spec))

@@ -17,6 +17,10 @@ PARTS = "~parts"
 
 
 class Room(Protocol):
+    @property
+    def saturated(self) -> bool:
+        """Whether more is due than can be done soon, so that callers are slowed down."""
+
     def has(self, route: str) -> bool:
         """Whether one more may be queued there."""
 
@@ -31,6 +35,8 @@ class Room(Protocol):
 
 
 class UnlimitedRoom:
+    saturated = False
+
     def has(self, route: str) -> bool:
         return True
 

@@ -36,8 +36,8 @@ class Backlog:
         self._ranks: list[_Rank] = []
         self._namespaces: dict[_Rank, dict[str, _Namespace]] = {}
         """By rank and name, the one whose turn is next first."""
-        self.by_route: Counter[str] = Counter()
-        """How many wait on each."""
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """How many wait, by namespace and route."""
         self._size = 0
         self._numbers = count()
         self._by_due: list[tuple[Instant, int, ArmedSchedule]] = []
@@ -69,7 +69,7 @@ class Backlog:
             line = namespace.lines[lane.route] = deque()
         line.append(item)
         self._size += 1
-        self.by_route[lane.route] += 1
+        self.counts[lane.namespace, lane.route] += 1
 
     def take(self, most: int, has_room: Callable[[str], bool]) -> Iterator[Waiting]:
         """The next ones, one by one, while there is room: what the taker does with one may leave none for the next."""
@@ -138,7 +138,9 @@ class Backlog:
             line = namespace.lines.pop(route)
             item = line.popleft()
             self._size -= 1
-            self.by_route[route] -= 1
+            self.counts[name, route] -= 1
+            if not self.counts[name, route]:
+                del self.counts[name, route]
             if line:
                 namespace.lines[route] = line
             elif not namespace.lines:
