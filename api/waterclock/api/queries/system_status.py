@@ -64,7 +64,7 @@ def _in_words(load: Load) -> str:
     waiting = f"{load.backlog:,} due, {load.unread:,} unread"
     accepted = f"{load.accepted_per_second:,.0f}/s accepted"
     if load.crowded:
-        accepted += f"; too much waits for executors: {load.crowded} namespaces get no more in"
+        accepted += f"; too much waits for executors: namespaces that get no more in: {load.crowded}"
     if not load.saturated:
         return f"not saturated: {waiting}; {accepted}"
     since = "" if load.since is None else f" since {load.since:%H:%M:%S}Z"
