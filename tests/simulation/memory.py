@@ -169,6 +169,8 @@ class MemorySnapshots:
     async def write(self, snapshot: Snapshot) -> None:
         if self._life.is_current:
             check_live(self._world.replayed, snapshot.state, snapshot.consumed)
+            logged = self._world.runs[snapshot.own_through - 1].cursor
+            assert logged == snapshot.state.cursor, "a snapshot is ahead of the log"
         data = msgspec.json.encode(snapshot.state)
         await self._life.begin()
         self._world.snapshot = (data, snapshot)

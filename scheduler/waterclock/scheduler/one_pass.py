@@ -115,9 +115,11 @@ class OwnedPartition:
 
     async def write_snapshot(self) -> None:
         """Not while own frames are on their way back: an outcome may stand before them that contradicts them. Nor while
-        somebody else may own the partition: our cursor may be ahead of the log, where the next owner began."""
+        somebody else may own the partition. The log has our cursor first: should somebody take over while we write, it
+        begins no earlier than the snapshot, which has forgotten what its cursor covers."""
         if not self.owner.is_caught_up or not self._ports.decisions.is_certain:
             return
+        await checkpoint(self._ports, self.owner)
         self._changes = 0
         await self._ports.snapshots.write(
             Snapshot(
