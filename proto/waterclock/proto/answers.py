@@ -476,6 +476,8 @@ class Queue(Struct, frozen=True, kw_only=True):
     redelivered: int
     pulls: int
     """Requests for work that are open; none with something waiting means nobody serves it."""
+    due: int = 0
+    """What is due and not yet among those that wait: there is no room for it."""
 
 
 class Partition(Struct, frozen=True, kw_only=True):
@@ -515,6 +517,8 @@ class Load(Struct, frozen=True, kw_only=True):
     """How long it takes to be on time again."""
     backlog: int = 0
     """Fires that are due and not decided."""
+    waits_since: datetime | None = None
+    """When the first of them was due, whatever it waits for."""
     unread: int = 0
     """Definitions that no scheduler has read."""
     ended_per_second: float = 0.0

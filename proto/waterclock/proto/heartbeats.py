@@ -60,6 +60,8 @@ class SchedulerHeartbeat(Struct, frozen=True, kw_only=True):
     partitions: list[PartitionStatus]
     load: "SchedulerLoad | None" = None
     """None: a scheduler that does not say."""
+    due: Annotated[dict[str, Count], Meta(max_length=10_000)] = {}
+    """What is due and not decided, by the work queue that it has no room in; the longest ones."""
 
 
 class SchedulerLoad(Struct, frozen=True, kw_only=True):

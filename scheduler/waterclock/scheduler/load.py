@@ -7,7 +7,9 @@ from msgspec import Struct
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.due.backlog import Backlog
+from waterclock.core.domain.partition.room import PARTS
 from waterclock.core.runtime.clock import Clock
+from waterclock.proto import names
 from waterclock.proto.events import Instant
 from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS, MOST_CROWDED, SchedulerLoad, drain_seconds
 from waterclock.scheduler.credit import Credit
@@ -19,11 +21,23 @@ _RELIEVED = DRAIN_LIMIT_SECONDS / 2
 _MOST_WAITING = 200_000
 """So much may wait for the slots of slow work: memory is not without end. Beyond that, whoever has more than an equal
 part of it gets no more in."""
+_MOST_QUEUES = 100
 
 
 class PartitionLoad(Struct, frozen=True):
     backlog: Backlog
     unread: int
+
+
+def due_by_queue(partitions: Iterable[PartitionLoad]) -> dict[str, int]:
+    """How much waits for room in each work queue. Of many queues the fullest."""
+    found: Counter[str] = Counter()
+    for partition in partitions:
+        for route, priority, count in partition.backlog.sizes():
+            if route != PARTS:
+                where, _, tier = route.rpartition("/")
+                found[names.work_consumer(where, tier, names.band_of(priority))] += count
+    return dict(found.most_common(_MOST_QUEUES))
 
 
 class LoadMeter:

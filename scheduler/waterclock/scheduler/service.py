@@ -26,7 +26,7 @@ from waterclock.scheduler.credit import Credit
 from waterclock.scheduler.heartbeat import Heartbeat
 from waterclock.scheduler.jetstream.adapters import Connections
 from waterclock.scheduler.jetstream.executors import follow_slots
-from waterclock.scheduler.load import LoadMeter
+from waterclock.scheduler.load import LoadMeter, due_by_queue
 from waterclock.scheduler.ownership import Ownership
 
 _SAY_GOODBYE = 1.0
@@ -123,6 +123,7 @@ class _Member:
             state=self.state,
             partitions=self._ownership.statuses,
             load=self.load,
+            due=due_by_queue(self._ownership.loads),
         )
 
 

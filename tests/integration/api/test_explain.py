@@ -102,6 +102,11 @@ async def test_what_waits_for_a_slot_is_pending_and_explained(
     waits = await eventually(undecided, "jobs that wait for a slot")
     report = await audit(house)
     assert (report["findings"], report["pending"] >= len(waits)) == ([], True)
+    queues = (await house.http.get("/v1/queues")).json()["items"]
+    assert sum(each["due"] for each in queues if each["queue"] == "unserved") > 100
+    status = (await house.http.get("/v1/status")).json()
+    assert status["load"]["waits_since"] is not None
+    assert "nobody serves unserved" in next(c["detail"] for c in status["checks"] if c["name"] == "queues")
     for job_id in waits:
         why = (await house.http.get(f"/v1/jobs/{job_id}/why")).json()
         assert (why["reason"], "not decided yet: it waits for a slot" in why["answer"]) == (

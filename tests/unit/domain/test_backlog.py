@@ -116,10 +116,40 @@ def test_what_is_withdrawn_is_passed_over_and_no_longer_the_oldest() -> None:
     old, young = armed("old", 1), armed("young", 2)
     backlog = backlog_of(old, young)
     assert backlog.oldest_due == 1
-    old.waiting = False
+    backlog.drop(old)
     assert backlog.oldest_due == 2
+    assert backlog.oldest_on(lambda _: True) == 2
+    assert (len(backlog), backlog.counts["default", EVERYWHERE], list(backlog.sizes())) == (
+        1,
+        1,
+        [(EVERYWHERE, 0, 1)],
+    )
     assert names(backlog) == ["young"]
     assert backlog.oldest_due is None
+
+
+def test_what_was_withdrawn_from_a_line_without_room_is_neither_counted_nor_kept() -> None:
+    """Else who defines and cancels jobs of a queue that nobody serves fills up the memory, and has others refused."""
+    backlog = backlog_of(*(armed(f"stays {number}", number) for number in range(3)))
+    for number in range(5_000):
+        item = armed(f"goes {number}", number, unsettled=number % 2 == 0, priority=number % 3)
+        backlog.add(item, item.lane)
+        backlog.drop(item)
+    assert (len(backlog), backlog.counts["default", EVERYWHERE]) == (3, 3)
+    assert len(backlog._by_due) + len(backlog._by_version) < 2_000
+    assert names(backlog) == ["stays 0", "stays 1", "stays 2"]
+    assert (len(backlog), backlog.oldest_due, backlog.oldest_unsettled) == (0, None, None)
+
+
+def test_one_that_went_first_and_waits_again_is_counted_once() -> None:
+    backlog = backlog_of(armed("other", 2), armed("late", 1))
+    late = backlog.take_oldest()
+    assert late is not None
+    assert len(backlog) == 1
+    backlog.add(late, late.lane)
+    assert len(backlog) == 2
+    assert names(backlog) == ["other", "late"]
+    assert (len(backlog), list(backlog.sizes())) == (0, [])
 
 
 def test_the_oldest_is_known_by_its_due_time_or_by_its_definition() -> None:

@@ -6,7 +6,7 @@ from unit.domain.test_backlog import armed, backlog_of
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.due.backlog import Backlog
 from waterclock.scheduler.credit import Credit, Route
-from waterclock.scheduler.load import LoadMeter, PartitionLoad
+from waterclock.scheduler.load import LoadMeter, PartitionLoad, due_by_queue
 
 NOW = 1_790_000_000 * SECOND
 FAST = Route(seconds=0.001, slots=16, rate=1_000.0, best=2_000.0)
@@ -78,3 +78,15 @@ def test_it_is_saturated_from_the_limit_on_until_half_of_it(meter: LoadMeter, cl
     assert measure(6_000) == since, "6 s: not yet relieved"
     assert measure(4_000) is None
     assert measure(6_000) is None, "and not saturated again below the limit"
+
+
+def test_what_waits_is_told_by_the_queue_that_it_has_no_room_in() -> None:
+    urgent = backlog_of(armed("now", route="mail=send/light", priority=60), armed("whole", route="~parts"))
+    found = due_by_queue(
+        [
+            PartitionLoad(waiting(5, "default/heavy"), 0),
+            PartitionLoad(waiting(2, "default/heavy"), 0),
+            PartitionLoad(urgent, 0),
+        ]
+    )
+    assert found == {"default_heavy_0": 7, "mail=send_light_3": 1}

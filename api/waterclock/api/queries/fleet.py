@@ -1,6 +1,7 @@
 """Executors, queues and partitions as they are now: from the heartbeats in the control bucket, and from the consumers
 of the work queue."""
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -22,6 +23,10 @@ from waterclock.proto.events import Instant
 from waterclock.proto.heartbeats import ExecutorHeartbeat, PartitionStatus, SchedulerHeartbeat
 from waterclock.proto.queries import Nothing
 
+_BANDS = {str(band) for band in range(len(names.BANDS))}
+_NO_CONSUMER = dict.fromkeys(("num_pending", "num_ack_pending", "num_redelivered", "num_waiting"), 0)
+"""Of a queue that nobody has ever served."""
+
 
 @handles(methods.EXECUTORS_LIST)
 async def list_executors(app: Application, request: Nothing, caller: Caller) -> Page[Executor]:
@@ -38,7 +43,7 @@ async def list_executors(app: Application, request: Nothing, caller: Caller) -> 
 
 @handles(methods.QUEUES_LIST)
 async def list_queues(app: Application, request: Nothing, caller: Caller) -> Page[Queue]:
-    return Page(items=await queues(app.connection))
+    return Page(items=await queues(app.connection, await schedulers(app.control)))
 
 
 @handles(methods.PARTITIONS_LIST)
@@ -114,15 +119,22 @@ def decided_until(held: PartitionStatus, at: Instant) -> Instant:
     return until if held.waits_since is None else min(until, max(0, held.waits_since - 1))
 
 
-async def queues(connection: Connection) -> list[Queue]:
+async def queues(connection: Connection, heartbeats: Iterable[SchedulerHeartbeat] = ()) -> list[Queue]:
+    """Of what is due, and has no room in its queue, the schedulers tell."""
+    due: Counter[str] = Counter()
+    for beat in heartbeats:
+        due.update(beat.due)
     found: list[Queue] = []
     seen = 0
     while True:
         answer = await connection.api(f"CONSUMER.LIST.{names.WORK}", {"offset": seen})
         consumers = answer.get("consumers") or []
-        found += [queue for queue in map(_queue, consumers) if queue is not None]
+        read = [_queue(consumer, due.pop(consumer["name"], 0)) for consumer in consumers]
+        found += [queue for queue in read if queue is not None]
         seen += len(consumers)
         if not consumers or seen >= answer["total"]:
+            unserved = [_queue(_NO_CONSUMER | {"name": name}, count) for name, count in due.items()]
+            found += [queue for queue in unserved if queue is not None]
             return sorted(
                 found, key=lambda q: (q.queue, q.handler or "", names.TIERS.index(q.tier), q.priority)
             )
@@ -139,10 +151,10 @@ async def oldest_waiting(connection: Connection, queue: Queue) -> datetime | Non
     return None if found is None else found.timestamp
 
 
-def _queue(consumer: dict[str, Any]) -> Queue | None:
+def _queue(consumer: dict[str, Any], due: int) -> Queue | None:
     """A consumer is named `<route>_<tier>_<band>`, and a route `<queue>` or `<queue>=<handler>`."""
     parts = consumer["name"].rsplit("_", 2)
-    if len(parts) != 3 or parts[1] not in names.TIERS or not parts[2].isdigit():
+    if len(parts) != 3 or parts[1] not in names.TIERS or parts[2] not in _BANDS:
         return None
     route, tier, band = parts
     queue, equals, handler = route.partition("=")
@@ -155,4 +167,5 @@ def _queue(consumer: dict[str, Any]) -> Queue | None:
         running=consumer["num_ack_pending"],
         redelivered=consumer["num_redelivered"],
         pulls=consumer["num_waiting"],
+        due=due,
     )

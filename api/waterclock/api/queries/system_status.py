@@ -15,6 +15,7 @@ from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Check, Load, Partition, SystemStatus
+from waterclock.proto.heartbeats import SchedulerHeartbeat
 from waterclock.proto.queries import Nothing
 
 _SCHEDULER_LAG = 2.0
@@ -30,7 +31,7 @@ async def status(app: Application, request: Nothing, caller: Caller) -> SystemSt
         _schedulers(fleet.owned_partitions(schedulers, app.settings.partitions)),
         Check(name="load", ok=not load.saturated and not load.crowded, detail=_in_words(load)),
         await _executors(app),
-        await _queues(app),
+        await _queues(app, schedulers),
         await _read_models(app, caller),
     ]
     return SystemStatus(ok=all(check.ok for check in checks), checks=checks, load=load)
@@ -53,6 +54,7 @@ async def _load(app: Application, load: SystemLoad) -> Load:
         behind_seconds=round(load.behind_seconds, 3),
         drain_seconds=round(load.drain_seconds(), 3),
         backlog=load.backlog,
+        waits_since=None if load.waits_since is None else datetime_of(load.waits_since),
         unread=load.unread,
         ended_per_second=round(load.ended_per_second, 1),
         accepted_per_second=round(sum(api.accepted_per_second for api in apis), 1),
@@ -61,7 +63,8 @@ async def _load(app: Application, load: SystemLoad) -> Load:
 
 
 def _in_words(load: Load) -> str:
-    waiting = f"{load.backlog:,} due, {load.unread:,} unread"
+    first = f" (the first at {load.waits_since:%H:%M:%S}Z)" if load.backlog and load.waits_since else ""
+    waiting = f"{load.backlog:,} due{first}, {load.unread:,} unread"
     accepted = f"{load.accepted_per_second:,.0f}/s accepted"
     if load.crowded:
         accepted += f"; too much waits for executors: namespaces that get no more in: {load.crowded}"
@@ -92,11 +95,14 @@ async def _executors(app: Application) -> Check:
     return Check(name="executors", ok=bool(active), detail=f"{len(active)} with {busy} of {slots} slots busy")
 
 
-async def _queues(app: Application) -> Check:
-    found = await fleet.queues(app.connection)
+async def _queues(app: Application, schedulers: list[SchedulerHeartbeat]) -> Check:
+    found = await fleet.queues(app.connection, schedulers)
     waiting, running = sum(q.waiting for q in found), sum(q.running for q in found)
-    unserved = sorted({q.handler or q.queue for q in found if q.waiting and not q.running and not q.pulls})
-    detail = f"{waiting} waiting, {running} running"
+    unserved = sorted(
+        {q.handler or q.queue for q in found if (q.waiting or q.due) and not q.running and not q.pulls}
+    )
+    due = sum(q.due for q in found)
+    detail = f"{waiting} waiting, {running} running" + (f", {due:,} more due" if due else "")
     return Check(
         name="queues",
         ok=not unserved,

@@ -21,6 +21,8 @@ class SystemLoad(Struct, frozen=True, kw_only=True):
     """Definitions unread, and fires due and not decided."""
     unread: int = 0
     backlog: int = 0
+    waits_since: Instant | None = None
+    """When the first of what is due and not decided was due, whatever it waits for."""
     ended_per_second: float = 0.0
     behind_seconds: float = 0.0
     """The age of the oldest fire that is due and not decided."""
@@ -65,6 +67,7 @@ def system_load(heartbeats: Iterable[SchedulerHeartbeat], now: Instant) -> Syste
         to_drain=sum(load.to_drain for load in loads),
         unread=sum(partition.unread for partition in partitions),
         backlog=sum(partition.backlog for partition in partitions),
+        waits_since=min((p.waits_since for p in partitions if p.waits_since is not None), default=None),
         ended_per_second=sum(load.ended_per_second for load in loads),
         behind_seconds=max((load.behind_seconds for load in loads), default=0.0),
         saturated_since=min(since, default=None),

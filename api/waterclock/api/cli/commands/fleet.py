@@ -78,12 +78,13 @@ def _queue_table(queues: Sequence[Queue]) -> str:
             str(queue.priority),
             str(queue.waiting),
             str(queue.running),
+            f"{queue.due:,}" if queue.due else "",
             "" if queue.pulls or queue.running else "nobody serves it",
         )
         for queue in queues
-        if queue.waiting or queue.running
+        if queue.waiting or queue.running or queue.due
     ]
-    heads = ("QUEUE", "HANDLER", "TIER", "PRIORITY", "WAITING", "RUNNING", "")
+    heads = ("QUEUE", "HANDLER", "TIER", "PRIORITY", "WAITING", "RUNNING", "MORE DUE", "")
     return table(heads, rows) if rows else f"{len(queues)} queues, all empty"
 
 
@@ -175,12 +176,12 @@ def _queues(queues: list[Queue]) -> "RenderableType":
     from rich.table import Table
 
     table = Table(title="queues", title_justify="left", box=None, pad_edge=False)
-    for head in ("queue", "handler", "tier", "priority", "waiting", "running"):
+    for head in ("queue", "handler", "tier", "priority", "waiting", "running", "more due"):
         table.add_column(head)
-    busy = [queue for queue in queues if queue.waiting or queue.running]
+    busy = [queue for queue in queues if queue.waiting or queue.running or queue.due]
     for queue in sorted(busy, key=lambda queue: -queue.waiting)[:_ROWS]:
         row = (queue.queue, queue.handler or "", queue.tier, queue.priority, queue.waiting, queue.running)
-        table.add_row(*map(str, row))
+        table.add_row(*map(str, row), f"{queue.due:,}" if queue.due else "")
     return table
 
 

@@ -9,7 +9,7 @@ serves holds up only itself.
 from bisect import insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ Waiting = ArmedSchedule | Run
 _Rank = tuple[int, bool]
 """Negative priority, and whether it is a one-shot: the smallest goes first."""
 _Line = deque[Waiting]
+_MOST_DROPPED = 1_000
 
 
 class _Namespace(Struct):
@@ -38,7 +39,11 @@ class Backlog:
         """By rank and name, the one whose turn is next first."""
         self.counts: Counter[tuple[str, str]] = Counter()
         """How many wait, by namespace and route."""
+        self._by_priority: Counter[tuple[str, int]] = Counter()
+        """The same, by route and priority."""
         self._size = 0
+        self._dropped = 0
+        """How many stand in a line and do not wait any more."""
         self._numbers = count()
         self._by_due: list[tuple[Instant, int, ArmedSchedule]] = []
         self._by_version: list[tuple[int, int, ArmedSchedule]] = []
@@ -68,8 +73,27 @@ class Backlog:
         if line is None:
             line = namespace.lines[lane.route] = deque()
         line.append(item)
-        self._size += 1
-        self.counts[lane.namespace, lane.route] += 1
+        self._count(lane, 1)
+
+    def drop(self, item: ArmedSchedule) -> None:
+        """It waits no more. Where it stood in line it is passed over."""
+        if not item.waiting:
+            return
+        item.waiting = False
+        self._count(item.lane, -1)
+        self._dropped += 1
+        if self._dropped > max(_MOST_DROPPED, self._size):
+            self._compact()
+
+    def _count(self, lane: Lane, change: int) -> None:
+        self._size += change
+        by_namespace, by_priority = (lane.namespace, lane.route), (lane.route, lane.priority)
+        self.counts[by_namespace] += change
+        if not self.counts[by_namespace]:
+            del self.counts[by_namespace]
+        self._by_priority[by_priority] += change
+        if not self._by_priority[by_priority]:
+            del self._by_priority[by_priority]
 
     def take(self, most: int, has_room: Callable[[str], bool]) -> Iterator[Waiting]:
         """The next ones, one by one, while there is room: what the taker does with one may leave none for the next."""
@@ -88,6 +112,7 @@ class Backlog:
             if heap:
                 item = heap[0][2]
                 item.waiting = False
+                self._count(item.lane, -1)
                 return item
         return None
 
@@ -112,16 +137,42 @@ class Backlog:
         _forget(self._by_version, _is_unsettled)
         return self._by_version[0][0] if self._by_version else None
 
+    def sizes(self) -> Iterator[tuple[str, int, int]]:
+        """How many wait, by route and priority."""
+        for (route, priority), size in self._by_priority.items():
+            if size:
+                yield route, priority, size
+
     def oldest_on(self, counts: Callable[[str], bool]) -> Instant | None:
         """When the first was due of what waits on some routes, as far as the heads of the lines tell."""
         heads = (
-            line[0].due
+            next((item.due for item in line if _waits(item)), None)
             for namespaces in self._namespaces.values()
             for namespace in namespaces.values()
             for route, line in namespace.lines.items()
             if counts(route)
         )
-        return min(heads, default=None)
+        return min((due for due in heads if due is not None), default=None)
+
+    def _compact(self) -> None:
+        """Forget those that do not wait any more: a line without room would keep them."""
+        for rank in list(self._ranks):
+            namespaces = self._namespaces[rank]
+            for name, namespace in list(namespaces.items()):
+                for route, line in list(namespace.lines.items()):
+                    namespace.lines[route] = deque(filter(_waits, line))
+                    if not namespace.lines[route]:
+                        del namespace.lines[route]
+                if not namespace.lines:
+                    del namespaces[name]
+            if not namespaces:
+                del self._namespaces[rank]
+                self._ranks.remove(rank)
+        self._by_due = list(filter(_is_due, self._by_due))
+        self._by_version = list(filter(_is_unsettled, self._by_version))
+        heapify(self._by_due)
+        heapify(self._by_version)
+        self._dropped = 0
 
     def _take_of_rank(self, rank: _Rank, has_room: Callable[[str], bool]) -> Iterator[Waiting]:
         namespaces = self._namespaces[rank]
@@ -137,25 +188,27 @@ class Backlog:
             namespaces[name] = namespaces.pop(name)
             line = namespace.lines.pop(route)
             item = line.popleft()
-            self._size -= 1
-            self.counts[name, route] -= 1
-            if not self.counts[name, route]:
-                del self.counts[name, route]
             if line:
                 namespace.lines[route] = line
             elif not namespace.lines:
                 del namespaces[name]
-            if isinstance(item, Run):
-                yield item
-            elif item.waiting:
+            if not _waits(item):
+                self._dropped = max(0, self._dropped - 1)
+                continue
+            self._count(Lane(-rank[0], not rank[1], name, route), -1)
+            if isinstance(item, ArmedSchedule):
                 item.waiting = False
-                yield item
+            yield item
         if not namespaces:
             del self._namespaces[rank]
             self._ranks.remove(rank)
 
 
 _Held = tuple[int, int, ArmedSchedule]
+
+
+def _waits(item: Waiting) -> bool:
+    return isinstance(item, Run) or item.waiting
 
 
 def _is_due(held: _Held) -> bool:

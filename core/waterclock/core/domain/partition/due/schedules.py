@@ -58,7 +58,7 @@ class Schedules:
         old = self.armed.pop(job_id, None)
         decided = 0
         if old is not None:
-            old.waiting = False
+            self._backlog.drop(old)
             if old.scheduled <= min(event.at, now):
                 self._overdue.decide(old, min(event.at, now), now, final=True)
             decided = old.after
@@ -80,7 +80,7 @@ class Schedules:
         if old is not None and old.version > version:
             return  # a later one was read, and what this one had due until then was decided
         if old is not None and old.unsettled:
-            old.waiting = False
+            self._backlog.drop(old)
             del self.armed[job_id]
         mark = self._decisions.state.ahead.get(job_id)
         decided = 0 if mark is None else mark[0]
