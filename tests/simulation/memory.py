@@ -268,6 +268,7 @@ class MemoryRoom:
     """So many runs may be queued or running on a route; without a limit, any number."""
 
     saturated = False
+    served = None
 
     def __init__(self, life: Life) -> None:
         self._world = life.world

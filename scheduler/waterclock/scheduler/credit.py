@@ -2,7 +2,8 @@
 
 The limit of a route is the largest of: four times the slots that serve it, a moment's worth of what ends on it, and a
 little to begin with. A scheduler has its share of the slots by the partitions it owns. Its partitions share the limit,
-but each may always have its equal part of it: the flood in one does not stop the others.
+but each may always have its equal part of it: the flood in one does not stop the others. All routes that nobody serves
+share one limit: anybody can make up names of queues.
 """
 
 import time
@@ -23,6 +24,8 @@ behind it in the queue. It must be clearly longer than from an end to the next d
 load; two seconds were no faster.
 """
 _AT_FIRST = 256
+_UNSERVED = 1024
+"""The limit that all routes share that nobody serves."""
 _SHORT = 3072
 """The least limit of a route whose runs are short and of which nothing waits: a crowd of them that is due at once need
 not wait for ends."""
@@ -32,6 +35,8 @@ _SHORT_SECONDS = 0.25
 """Runs that are executed in less than this are short."""
 _HALF_LIFE = 2.0
 """How fast a rate is forgotten that is no longer reached although there is a backlog."""
+_FORGOTTEN = 0.01
+"""A route that nobody serves any more is forgotten when fewer end a second, and none is queued."""
 _SLOTS_TO_SPARE = 2.0
 """If the slots could execute so many times what ends, it is not for them that work waits."""
 _FREE = 0.5
@@ -59,6 +64,7 @@ class Route(Struct):
     seconds: float | None = None
     """How long a run is executed, on average; None: that is not known yet."""
     limit: float = float(_AT_FIRST)
+    least: int = _AT_FIRST
 
     def measure(self, elapsed: float, share: float) -> None:
         rate = self.ended / elapsed
@@ -89,7 +95,7 @@ class Route(Struct):
 
     def _limit(self, share: float) -> float:
         short = _CONTENDED if self.refused else _SHORT
-        at_least = share * max(_PER_SLOT * self.slots, short if self.is_short else _AT_FIRST)
+        at_least = share * max(_PER_SLOT * self.slots, short if self.is_short else self.least)
         return at_least if self.waits_for_slots else max(at_least, _SECONDS * self.best)
 
 
@@ -105,6 +111,8 @@ class Credit:
         self._clock = clock
         self._measured = clock()
         self._slots: Counter[str] = Counter()
+        self.served = frozenset((PARTS,))
+        self.unserved = Route(least=_UNSERVED, limit=_UNSERVED)
 
     def open(self) -> "PartitionRoom":
         """For a partition that is taken over; to be closed when it is given up."""
@@ -115,14 +123,25 @@ class Credit:
     def close(self, room: "PartitionRoom") -> None:
         self._rooms.discard(room)
         for name, used in room.used.items():
-            self.route(name).used -= used
+            self.routes.get(name, self.unserved).used -= used
         room.used.clear()
 
     def route(self, name: str) -> Route:
+        """Where its runs count: by themselves if somebody serves it, else with all others that nobody serves."""
         route = self.routes.get(name)
         if route is None:
-            route = self.routes[name] = Route(slots=self._slots[name])
-            route.measure(1.0, self._share)
+            return self.serve(name) if name in self._slots or name == PARTS else self.unserved
+        return route
+
+    def serve(self, name: str) -> Route:
+        """Somebody does: from now on its runs count by themselves."""
+        route = self.routes[name] = Route(slots=self._slots[name])
+        for room in self._rooms:
+            route.used += room.used[name]
+            self.unserved.used -= room.used[name]
+            room.unserved -= room.used[name]
+        route.measure(1.0, self._share)
+        self._set_served()
         return route
 
     def set_slots(self, executors: Iterable[ExecutorHeartbeat]) -> None:
@@ -139,6 +158,7 @@ class Credit:
         self._slots = slots
         for name, route in self.routes.items():
             route.slots = slots[name]
+        self._set_served()
 
     def measure(self) -> None:
         """A few times a second: what ended since, and what may be queued from now on."""
@@ -147,8 +167,13 @@ class Credit:
         if elapsed <= 0:
             return
         self._measured = now
-        for route in self.routes.values():
-            route.measure(elapsed, self._share)
+        self.unserved.measure(elapsed, self._share)
+        for name, route in list(self.routes.items()):
+            if route.slots or route.used or route.rate > _FORGOTTEN or name == PARTS:
+                route.measure(elapsed, self._share)
+            else:
+                del self.routes[name]
+        self._set_served()
 
     @property
     def equal_part(self) -> float:
@@ -161,6 +186,11 @@ class Credit:
         beyond = (route.used - route.limit for route in self.routes.values() if not route.waits_for_slots)
         return sum(max(0.0, more) for more in beyond) > _OVERCOMMITTED
 
+    def _set_served(self) -> None:
+        served = frozenset((PARTS, *self.routes, *self._slots))
+        if served != self.served:
+            self.served = served
+
     @property
     def _share(self) -> float:
         return max(1, len(self._rooms)) / self._partitions
@@ -171,34 +201,50 @@ class PartitionRoom:
 
     def __init__(self, credit: Credit) -> None:
         self.used: Counter[str] = Counter()
+        """By route."""
+        self.unserved = 0
+        """Of those, on routes that nobody serves."""
         self._credit = credit
 
     @property
     def saturated(self) -> bool:
         return self._credit.saturated
 
+    @property
+    def served(self) -> frozenset[str]:
+        return self._credit.served
+
     def has(self, route: str) -> bool:
         if route == PARTS:
             return not self._credit.is_overcommitted
         state = self._credit.route(route)
-        if state.used < state.limit * _FREE or self.used[route] < state.limit * self._credit.equal_part:
+        used = self.unserved if state is self._credit.unserved else self.used[route]
+        if state.used < state.limit * _FREE or used < state.limit * self._credit.equal_part:
             return True
         state.refused = True
         return False
 
     def waits_for_slots(self, route: str) -> bool:
-        known = self._credit.routes.get(route)
-        return known is not None and known.waits_for_slots
+        return self._credit.route(route).waits_for_slots
 
     def began(self, route: str) -> None:
         state = self._credit.route(route)
         self.used[route] += 1
         state.used += 1
+        if state is self._credit.unserved:
+            self.unserved += 1
 
     def ended(self, route: str, ran: int | None) -> None:
-        state = self._credit.route(route)
+        credit = self._credit
+        state = credit.route(route)
+        if state is credit.unserved and ran is not None:
+            state = credit.serve(route)  # somebody has executed it
         self.used[route] -= 1
+        if not self.used[route]:
+            del self.used[route]
         state.used -= 1
+        if state is credit.unserved:
+            self.unserved -= 1
         state.ended += 1
         if ran is not None:
             state.executed += 1

@@ -30,10 +30,10 @@ class PartitionLoad(Struct, frozen=True):
 
 
 def due_by_queue(partitions: Iterable[PartitionLoad]) -> dict[str, int]:
-    """How much waits for room in each work queue. Of many queues the fullest."""
+    """How much waits for room in each work queue. Of many queues the fullest, of very many the fullest of some."""
     found: Counter[str] = Counter()
     for partition in partitions:
-        for route, priority, count in partition.backlog.sizes():
+        for route, priority, count in partition.backlog.sizes(_MOST_QUEUES):
             if route != PARTS:
                 where, _, tier = route.rpartition("/")
                 found[names.work_consumer(where, tier, names.band_of(priority))] += count
@@ -56,8 +56,8 @@ class LoadMeter:
         oldest = now
         for partition in partitions:
             unread += partition.unread
-            for (namespace, route), count in partition.backlog.counts.items():
-                if self._is_counted(route):
+            for (namespace, line), count in partition.backlog.counts.items():
+                if self._is_counted(line):
                     counted += count
                 else:
                     waiting[namespace] += count
@@ -77,10 +77,9 @@ class LoadMeter:
             crowded=_crowded(waiting),
         )
 
-    def _is_counted(self, route: str) -> bool:
-        """Whether what waits on a route waits for the system, and not for the slots of slow work."""
-        known = self._credit.routes.get(route)
-        return known is None or not known.waits_for_slots
+    def _is_counted(self, line: str) -> bool:
+        """Whether what waits there waits for the system, and not for the slots of slow work or for executors."""
+        return not self._credit.route(line).waits_for_slots
 
     def _ended_per_second(self, *, behind: bool) -> float:
         routes = self._credit.routes.values()

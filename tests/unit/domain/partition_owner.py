@@ -20,6 +20,7 @@ class FewAtOnce:
         self.slow = False
         """Whether what waits does so for slow work."""
         self.saturated = False
+        self.served: frozenset[str] | None = None
 
     def has(self, route: str) -> bool:
         return self.left > 0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
 from waterclock.core.domain.partition.due.backlog import Backlog
-from waterclock.core.domain.partition.room import Lane
+from waterclock.core.domain.partition.room import UNSERVED, Lane
 
 EVERYWHERE = "default/light"
 
@@ -119,7 +119,7 @@ def test_what_is_withdrawn_is_passed_over_and_no_longer_the_oldest() -> None:
     backlog.drop(old)
     assert backlog.oldest_due == 2
     assert backlog.oldest_on(lambda _: True) == 2
-    assert (len(backlog), backlog.counts["default", EVERYWHERE], list(backlog.sizes())) == (
+    assert (len(backlog), backlog.counts["default", EVERYWHERE], list(backlog.sizes(9))) == (
         1,
         1,
         [(EVERYWHERE, 0, 1)],
@@ -149,7 +149,7 @@ def test_one_that_went_first_and_waits_again_is_counted_once() -> None:
     backlog.add(late, late.lane)
     assert len(backlog) == 2
     assert names(backlog) == ["other", "late"]
-    assert (len(backlog), list(backlog.sizes())) == (0, [])
+    assert (len(backlog), list(backlog.sizes(9))) == (0, [])
 
 
 def test_the_oldest_is_known_by_its_due_time_or_by_its_definition() -> None:
@@ -216,3 +216,23 @@ def test_between_two_turns_of_a_namespace_every_other_has_one(
     for lane in {item.lane for item in gone}:
         of_lane = [item.job_id for item in gone if item.lane == lane]
         assert of_lane == [item.job_id for item in items if item.lane == lane], "first come, first served"
+
+
+def test_what_nobody_serves_is_one_line_until_somebody_does() -> None:
+    backlog = Backlog(frozenset((EVERYWHERE,)))
+    for number in range(3):
+        for route in ("a", "b", EVERYWHERE):
+            item = armed(f"{route}{number}", route=route)
+            backlog.add(item, item.lane)
+    gone = armed("gone", route="a")
+    backlog.add(gone, gone.lane)
+    backlog.drop(gone)
+    assert backlog.counts == {("default", UNSERVED): 6, ("default", EVERYWHERE): 3}
+    backlog.regroup(frozenset((EVERYWHERE, "b")))
+    assert backlog.counts == {("default", UNSERVED): 3, ("default", EVERYWHERE): 3, ("default", "b"): 3}
+    assert names(backlog, full=(UNSERVED, EVERYWHERE)) == ["b0", "b1", "b2"]
+    backlog.regroup(frozenset())
+    assert backlog.counts == {("default", UNSERVED): 6}
+    assert {route: size for route, _, size in backlog.sizes(9)} == {"a": 3, EVERYWHERE: 3}
+    assert sorted(names(backlog)) == ["a0", "a1", "a2", *(f"{EVERYWHERE}{number}" for number in range(3))]
+    assert (len(backlog), backlog.counts, list(backlog.sizes(9))) == (0, {}, [])

@@ -6,6 +6,7 @@ from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
 from waterclock.core.domain.partition.due.timing_index import IndexEntry, decode_entry
 from waterclock.core.domain.partition.evolve import evolve, move_cursor
 from waterclock.core.domain.partition.owner import Owner
+from waterclock.core.domain.partition.room import UNSERVED
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.proto.events import (
     Cursor,
@@ -234,3 +235,16 @@ def test_what_waits_for_slow_work_is_a_queue_and_no_lag() -> None:
     partition.settle(at(200))
     assert [event.behind_ms for event in partition.queued] == [None, 100_000, 0]
     assert [event.slowed for event in partition.queued] == [False, True, False]
+
+
+def test_what_somebody_serves_from_now_on_no_longer_waits_with_what_nobody_serves() -> None:
+    partition = Partition(room=0)
+    partition.create("waits", once())
+    (route,) = {route for _, route in partition.owner.backlog.counts}
+    partition.room.served = frozenset()
+    partition.tick(at(1))
+    assert set(partition.owner.backlog.counts) == {("default", UNSERVED)}
+    partition.room.served = frozenset((route,))
+    partition.room.left = 1
+    partition.settle(at(2))
+    assert len(partition.queued) == 1

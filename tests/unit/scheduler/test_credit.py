@@ -5,7 +5,16 @@ import pytest
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.room import PARTS, route_of
 from waterclock.proto.heartbeats import ExecutorHeartbeat
-from waterclock.scheduler.credit import _AT_FIRST, _FREE, _PER_SLOT, _SECONDS, _SHORT, Credit, PartitionRoom
+from waterclock.scheduler.credit import (
+    _AT_FIRST,
+    _FREE,
+    _PER_SLOT,
+    _SECONDS,
+    _SHORT,
+    _UNSERVED,
+    Credit,
+    PartitionRoom,
+)
 
 ROUTE = route_of("default", None, "light")
 HEAVY = route_of("default", None, "heavy")
@@ -34,8 +43,10 @@ def fill(room: PartitionRoom, route: str = ROUTE) -> int:
 
 
 def credit_of(partitions: int, rooms: int | None = None) -> tuple[Credit, Clock, list[PartitionRoom]]:
+    """Somebody serves light work, with so few slots that they do not matter."""
     clock = Clock()
     credit = Credit(partitions, clock)
+    credit.set_slots([executor(_AT_FIRST // _PER_SLOT)])
     return credit, clock, [credit.open() for _ in range(partitions if rooms is None else rooms)]
 
 
@@ -60,7 +71,7 @@ def test_some_runs_for_each_slot_that_serves_the_route() -> None:
     credit, clock, (room,) = credit_of(1)
     credit.set_slots([executor(600), executor(400)])
     assert fill(room) == _PER_SLOT * 1000
-    assert fill(room, HEAVY) == _AT_FIRST, "a light executor serves no heavy work"
+    assert fill(room, HEAVY) == _UNSERVED, "a light executor serves no heavy work"
     credit.set_slots([executor(2000, tier="heavy")])
     clock.now += 1.0
     credit.measure()
@@ -72,7 +83,7 @@ def test_a_handler_is_a_route_of_its_own() -> None:
     credit, _, (room,) = credit_of(1)
     credit.set_slots([executor(500, handlers=["resize"]), executor(500)])
     assert fill(room, route_of("default", "resize", "light")) == _PER_SLOT * 500
-    assert fill(room, route_of("default", "other", "light")) == _AT_FIRST
+    assert fill(room, route_of("default", "other", "light")) == _UNSERVED
     assert fill(room) == _PER_SLOT * 1000
 
 
@@ -183,3 +194,53 @@ def test_nothing_is_measured_when_no_time_has_passed() -> None:
     room.ended(ROUTE, MOMENT)
     credit.measure()
     assert credit.routes[ROUTE].ended == 1
+
+
+# -- routes that nobody serves -----------------------------------------------------------------------------------
+
+
+def test_all_routes_that_nobody_serves_share_one_limit_and_leave_nothing_behind() -> None:
+    credit, _, rooms = credit_of(4)
+    made_up = [route_of(f"queue{number}", None, "light") for number in range(5_000)]
+    for name in made_up:
+        for room in rooms:
+            if room.has(name):
+                room.began(name)
+    assert _UNSERVED <= sum(room.used.total() for room in rooms) <= _UNSERVED * (_FREE + 1)
+    assert (credit.routes, made_up[0] in room.served) == ({}, False)
+    assert fill(rooms[0]), "what somebody serves has room"
+    for room in rooms:
+        for name in list(room.used):
+            room.ended(name, None) if name != ROUTE else None
+    assert [room.unserved for room in rooms] == [0] * 4
+    assert credit.unserved.used == 0
+    assert set(rooms[1].used) == set()
+
+
+def test_a_route_that_is_served_from_now_on_counts_by_itself() -> None:
+    credit, _, (room,) = credit_of(1)
+    other = route_of("default", "other", "light")
+    assert fill(room, HEAVY) + fill(room, other) == _UNSERVED
+    assert other not in room.served
+    credit.set_slots([executor(1_000, handlers=["other"])])
+    assert other in room.served
+    same = room.served
+    credit.set_slots([executor(1_000, handlers=["other"])])
+    assert room.served is same
+    assert fill(room, other) == _PER_SLOT * 1_000
+    room.ended(HEAVY, MOMENT)  # somebody executed it, whoever that was
+    assert HEAVY in room.served
+    assert credit.routes[HEAVY].used == room.used[HEAVY]
+    assert (credit.unserved.used, room.unserved) == (0, 0)
+
+
+def test_a_route_that_nobody_serves_any_more_is_forgotten_when_nothing_of_it_is_left() -> None:
+    credit, clock, (room,) = credit_of(1)
+    room.began(HEAVY)
+    room.ended(HEAVY, MOMENT)
+    assert HEAVY in credit.routes
+    for _ in range(20):
+        clock.now += 1.0
+        credit.measure()
+    assert HEAVY not in credit.routes
+    assert HEAVY not in room.served

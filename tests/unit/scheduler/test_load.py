@@ -5,6 +5,8 @@ import pytest
 from unit.domain.test_backlog import armed, backlog_of
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.due.backlog import Backlog
+from waterclock.core.domain.partition.room import route_of
+from waterclock.proto.heartbeats import ExecutorHeartbeat
 from waterclock.scheduler.credit import Credit, Route
 from waterclock.scheduler.load import LoadMeter, PartitionLoad, due_by_queue
 
@@ -31,9 +33,14 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def meter(clock: Clock) -> LoadMeter:
+def credit() -> Credit:
     credit = Credit(1, clock=lambda: 0.0)
     credit.routes |= {"fast": FAST, "slow": SLOW}
+    return credit
+
+
+@pytest.fixture
+def meter(credit: Credit, clock: Clock) -> LoadMeter:
     return LoadMeter(credit, clock)
 
 
@@ -49,8 +56,13 @@ def test_what_waits_for_the_slots_of_slow_work_is_a_queue_and_no_lack(meter: Loa
     assert load.ended_per_second == 2_002.0, "what it could do at last"
 
 
-def test_a_route_that_nobody_has_used_yet_counts(meter: LoadMeter) -> None:
-    assert meter.measure([PartitionLoad(waiting(3, "new"), unread=0)]).to_drain == 3
+def test_a_route_that_nobody_has_used_yet_counts_if_somebody_serves_it(
+    credit: Credit, meter: LoadMeter
+) -> None:
+    new = route_of("default", "new", "light")
+    assert meter.measure([PartitionLoad(waiting(3, new), unread=0)]).to_drain == 0, "it waits for executors"
+    credit.set_slots([ExecutorHeartbeat(queues=["default"], handlers=["new"], tier="light", slots=1)])
+    assert meter.measure([PartitionLoad(waiting(3, new), unread=0)]).to_drain == 3
 
 
 def test_whoever_has_more_than_a_part_of_too_much_that_waits_for_slow_work_gets_no_more_in(

@@ -62,7 +62,7 @@ class Owner:
         dispatch = self._dispatch = Dispatch(decisions, definitions)
         self._wheel: Wheel[ArmedSchedule | Run] = Wheel(now)
         fires = FireDecider(decisions, dispatch)
-        self.backlog = Backlog()
+        self.backlog = Backlog(room.served)
         self._overdue = OverdueFires(decisions, definitions, fires)
         self.schedules = Schedules(partition, decisions, self._wheel, self.backlog, self._overdue)
         self._due_work = DueWork(decisions, dispatch, self._wheel, self.backlog, self.schedules, now)

@@ -16,10 +16,19 @@ PARTS = "~parts"
 """The route of runs that are made of others: they have no work of their own, but begin what has."""
 
 
+UNSERVED = "~unserved"
+"""The line of all routes that nobody serves."""
+
+
 class Room(Protocol):
     @property
     def saturated(self) -> bool:
         """Whether more is due than can be done soon, so that callers are slowed down."""
+
+    @property
+    def served(self) -> frozenset[str] | None:
+        """Routes of which work waits for room in a line of its own; that of all others waits together. None: each has a
+        line. It is the same object until it changes."""
 
     def has(self, route: str) -> bool:
         """Whether one more may be queued there."""
@@ -36,6 +45,7 @@ class Room(Protocol):
 
 class UnlimitedRoom:
     saturated = False
+    served = None
 
     def has(self, route: str) -> bool:
         return True

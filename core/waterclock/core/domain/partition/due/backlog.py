@@ -1,7 +1,8 @@
 """What is due and waits for room: who goes next.
 
 A higher priority goes first; in the same priority what recurs goes before one-shots; there, namespaces take turns, and
-within a namespace its routes; in a route the one that has waited longest goes first. A job that has gone stands at the
+within a namespace its lines; in a line the one that has waited longest goes first. A line is a route, or all the routes
+that nobody serves: who makes up a thousand queues has one line. A job that has gone stands at the
 end of its line again, so its many fires do not hold up another's one. What has no room is passed over: work that nobody
 serves holds up only itself.
 """
@@ -10,12 +11,12 @@ from bisect import insort
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import count, islice
 
 from msgspec import Struct
 
 from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
-from waterclock.core.domain.partition.room import Lane
+from waterclock.core.domain.partition.room import UNSERVED, Lane
 from waterclock.core.domain.partition.state import Run
 from waterclock.proto.events import Instant
 
@@ -29,16 +30,18 @@ _MOST_DROPPED = 1_000
 
 class _Namespace(Struct):
     lines: dict[str, _Line]
-    """By route, the one whose turn is next first."""
+    """By name, the one whose turn is next first."""
 
 
 class Backlog:
-    def __init__(self) -> None:
+    def __init__(self, served: frozenset[str] | None = None) -> None:
+        """`served`: the routes that have a line of their own; None: each has one."""
+        self.served = served
         self._ranks: list[_Rank] = []
         self._namespaces: dict[_Rank, dict[str, _Namespace]] = {}
         """By rank and name, the one whose turn is next first."""
         self.counts: Counter[tuple[str, str]] = Counter()
-        """How many wait, by namespace and route."""
+        """How many wait, by namespace and line."""
         self._by_priority: Counter[tuple[str, int]] = Counter()
         """The same, by route and priority."""
         self._size = 0
@@ -69,11 +72,34 @@ class Backlog:
         namespace = namespaces.get(lane.namespace)
         if namespace is None:
             namespace = namespaces[lane.namespace] = _Namespace({})
-        line = namespace.lines.get(lane.route)
-        if line is None:
-            line = namespace.lines[lane.route] = deque()
-        line.append(item)
+        self._stand_in_line(namespace, self._line_of(lane.route), item)
         self._count(lane, 1)
+
+    def regroup(self, served: frozenset[str] | None) -> None:
+        """Others are served now: some stand in another line from now on."""
+        self.served = served
+        for namespaces in self._namespaces.values():
+            for name, namespace in namespaces.items():
+                for line in [line for line in namespace.lines if self._is_to_split(line)]:
+                    self.counts.pop((name, line), None)
+                    for item in namespace.lines.pop(line):
+                        now = self._line_of(_route(item))
+                        self._stand_in_line(namespace, now, item)
+                        if _waits(item):
+                            self.counts[name, now] += 1
+
+    def _is_to_split(self, line: str) -> bool:
+        """A route that has a line of its own, as before, is none of those."""
+        return line == UNSERVED or self._line_of(line) != line
+
+    def _line_of(self, route: str) -> str:
+        return route if self.served is None or route in self.served else UNSERVED
+
+    def _stand_in_line(self, namespace: _Namespace, line: str, item: Waiting) -> None:
+        waiting = namespace.lines.get(line)
+        if waiting is None:
+            waiting = namespace.lines[line] = deque()
+        waiting.append(item)
 
     def drop(self, item: ArmedSchedule) -> None:
         """It waits no more. Where it stood in line it is passed over."""
@@ -87,10 +113,10 @@ class Backlog:
 
     def _count(self, lane: Lane, change: int) -> None:
         self._size += change
-        by_namespace, by_priority = (lane.namespace, lane.route), (lane.route, lane.priority)
-        self.counts[by_namespace] += change
-        if not self.counts[by_namespace]:
-            del self.counts[by_namespace]
+        by_line, by_priority = (lane.namespace, self._line_of(lane.route)), (lane.route, lane.priority)
+        self.counts[by_line] += change
+        if not self.counts[by_line]:
+            del self.counts[by_line]
         self._by_priority[by_priority] += change
         if not self._by_priority[by_priority]:
             del self._by_priority[by_priority]
@@ -137,11 +163,10 @@ class Backlog:
         _forget(self._by_version, _is_unsettled)
         return self._by_version[0][0] if self._by_version else None
 
-    def sizes(self) -> Iterator[tuple[str, int, int]]:
-        """How many wait, by route and priority."""
-        for (route, priority), size in self._by_priority.items():
-            if size:
-                yield route, priority, size
+    def sizes(self, most: int) -> Iterator[tuple[str, int, int]]:
+        """How many wait, by route and priority: of so many of them."""
+        for (route, priority), size in islice(self._by_priority.items(), most):
+            yield route, priority, size
 
     def oldest_on(self, counts: Callable[[str], bool]) -> Instant | None:
         """When the first was due of what waits on some routes, as far as the heads of the lines tell."""
@@ -159,10 +184,10 @@ class Backlog:
         for rank in list(self._ranks):
             namespaces = self._namespaces[rank]
             for name, namespace in list(namespaces.items()):
-                for route, line in list(namespace.lines.items()):
-                    namespace.lines[route] = deque(filter(_waits, line))
-                    if not namespace.lines[route]:
-                        del namespace.lines[route]
+                for line, items in list(namespace.lines.items()):
+                    namespace.lines[line] = deque(filter(_waits, items))
+                    if not namespace.lines[line]:
+                        del namespace.lines[line]
                 if not namespace.lines:
                     del namespaces[name]
             if not namespaces:
@@ -195,7 +220,7 @@ class Backlog:
             if not _waits(item):
                 self._dropped = max(0, self._dropped - 1)
                 continue
-            self._count(Lane(-rank[0], not rank[1], name, route), -1)
+            self._count(Lane(-rank[0], not rank[1], name, _route(item)), -1)
             if isinstance(item, ArmedSchedule):
                 item.waiting = False
             yield item
@@ -205,6 +230,10 @@ class Backlog:
 
 
 _Held = tuple[int, int, ArmedSchedule]
+
+
+def _route(item: Waiting) -> str:
+    return item.route if isinstance(item, Run) else item.lane.route
 
 
 def _waits(item: Waiting) -> bool:

@@ -47,7 +47,10 @@ class DueWork:
 
     def decide(self, now: Instant) -> bool:
         """Decide what is due and has room, a slice of it. Whether more could be decided at once."""
-        has_room, backlog = self._decisions.room.has, self._backlog
+        room, backlog = self._decisions.room, self._backlog
+        has_room = room.has
+        if room.served is not backlog.served:
+            backlog.regroup(room.served)
         self._looked_at = now
         at_once = _SLICE
         for timer, item in self._wheel.take(now, _MOST_DUE):
