@@ -31,7 +31,7 @@ async def status(app: Application, request: Nothing, caller: Caller) -> SystemSt
         _schedulers(fleet.owned_partitions(schedulers, app.settings.partitions)),
         Check(name="load", ok=not load.saturated and not load.crowded, detail=_in_words(load)),
         await _executors(app),
-        await _queues(app, schedulers),
+        await _queues(app, schedulers, load.backlog),
         await _read_models(app, caller),
     ]
     return SystemStatus(ok=all(check.ok for check in checks), checks=checks, load=load)
@@ -95,13 +95,13 @@ async def _executors(app: Application) -> Check:
     return Check(name="executors", ok=bool(active), detail=f"{len(active)} with {busy} of {slots} slots busy")
 
 
-async def _queues(app: Application, schedulers: list[SchedulerHeartbeat]) -> Check:
+async def _queues(app: Application, schedulers: list[SchedulerHeartbeat], due: int) -> Check:
+    """`due`: what has no room in any queue yet. The schedulers name only the fullest queues of it."""
     found = await fleet.queues(app.connection, schedulers)
     waiting, running = sum(q.waiting for q in found), sum(q.running for q in found)
     unserved = sorted(
         {q.handler or q.queue for q in found if (q.waiting or q.due) and not q.running and not q.pulls}
     )
-    due = sum(q.due for q in found)
     detail = f"{waiting} waiting, {running} running" + (f", {due:,} more due" if due else "")
     return Check(
         name="queues",
