@@ -24,8 +24,6 @@ behind it in the queue. It must be clearly longer than from an end to the next d
 load; two seconds were no faster.
 """
 _AT_FIRST = 256
-_UNSERVED = 1024
-"""The limit that all routes share that nobody serves."""
 _SHORT = 3072
 """The least limit of a route whose runs are short and of which nothing waits: a crowd of them that is due at once need
 not wait for ends."""
@@ -64,7 +62,6 @@ class Route(Struct):
     seconds: float | None = None
     """How long a run is executed, on average; None: that is not known yet."""
     limit: float = float(_AT_FIRST)
-    least: int = _AT_FIRST
 
     def measure(self, elapsed: float, share: float) -> None:
         rate = self.ended / elapsed
@@ -95,7 +92,7 @@ class Route(Struct):
 
     def _limit(self, share: float) -> float:
         short = _CONTENDED if self.refused else _SHORT
-        at_least = share * max(_PER_SLOT * self.slots, short if self.is_short else self.least)
+        at_least = share * max(_PER_SLOT * self.slots, short if self.is_short else _AT_FIRST)
         return at_least if self.waits_for_slots else max(at_least, _SECONDS * self.best)
 
 
@@ -112,7 +109,8 @@ class Credit:
         self._measured = clock()
         self._slots: Counter[str] = Counter()
         self.served = frozenset((PARTS,))
-        self.unserved = Route(least=_UNSERVED, limit=_UNSERVED)
+        self.unserved = Route()
+        """All that nobody serves."""
 
     def open(self) -> "PartitionRoom":
         """For a partition that is taken over; to be closed when it is given up."""

@@ -11,7 +11,6 @@ from waterclock.scheduler.credit import (
     _PER_SLOT,
     _SECONDS,
     _SHORT,
-    _UNSERVED,
     Credit,
     PartitionRoom,
 )
@@ -71,7 +70,7 @@ def test_some_runs_for_each_slot_that_serves_the_route() -> None:
     credit, clock, (room,) = credit_of(1)
     credit.set_slots([executor(600), executor(400)])
     assert fill(room) == _PER_SLOT * 1000
-    assert fill(room, HEAVY) == _UNSERVED, "a light executor serves no heavy work"
+    assert fill(room, HEAVY) == _AT_FIRST, "a light executor serves no heavy work"
     credit.set_slots([executor(2000, tier="heavy")])
     clock.now += 1.0
     credit.measure()
@@ -83,7 +82,7 @@ def test_a_handler_is_a_route_of_its_own() -> None:
     credit, _, (room,) = credit_of(1)
     credit.set_slots([executor(500, handlers=["resize"]), executor(500)])
     assert fill(room, route_of("default", "resize", "light")) == _PER_SLOT * 500
-    assert fill(room, route_of("default", "other", "light")) == _UNSERVED
+    assert fill(room, route_of("default", "other", "light")) == _AT_FIRST
     assert fill(room) == _PER_SLOT * 1000
 
 
@@ -206,7 +205,7 @@ def test_all_routes_that_nobody_serves_share_one_limit_and_leave_nothing_behind(
         for room in rooms:
             if room.has(name):
                 room.began(name)
-    assert _UNSERVED <= sum(room.used.total() for room in rooms) <= _UNSERVED * (_FREE + 1)
+    assert _AT_FIRST <= sum(room.used.total() for room in rooms) <= _AT_FIRST * (_FREE + 1)
     assert (credit.routes, made_up[0] in room.served) == ({}, False)
     assert fill(rooms[0]), "what somebody serves has room"
     for room in rooms:
@@ -220,7 +219,7 @@ def test_all_routes_that_nobody_serves_share_one_limit_and_leave_nothing_behind(
 def test_a_route_that_is_served_from_now_on_counts_by_itself() -> None:
     credit, _, (room,) = credit_of(1)
     other = route_of("default", "other", "light")
-    assert fill(room, HEAVY) + fill(room, other) == _UNSERVED
+    assert fill(room, HEAVY) + fill(room, other) == _AT_FIRST
     assert other not in room.served
     credit.set_slots([executor(1_000, handlers=["other"])])
     assert other in room.served
