@@ -10,6 +10,7 @@ import msgspec
 
 from waterclock.api.errors import Invalid, Malformed, Refused
 from waterclock.proto.problem import field_error
+from waterclock.proto.values import UnfitValue, beyond_bounds, check_document
 
 Q = TypeVar("Q")
 
@@ -17,13 +18,19 @@ Q = TypeVar("Q")
 def decode(data: bytes, kind: type[Q]) -> Q:
     """A JSON document as a struct; an empty body is an empty object."""
     try:
+        check_document(data)
         return _without_nul(msgspec.json.decode(data or b"{}", type=kind))
+    except UnfitValue as error:
+        raise Malformed.field("", f"the body {error}") from None
     except (ValueError, RecursionError) as error:
         refuse(error, kind)
 
 
 def convert(fields: Mapping[str, Any], kind: type[Q], *, text: bool) -> Q:
     """A struct from fields; `text` where numbers and booleans come as strings, as in a query."""
+    for name, value in fields.items():
+        if reason := beyond_bounds(value):
+            raise Invalid.field(name, reason)
     try:
         return _without_nul(msgspec.convert(dict(fields), kind, strict=not text))
     except (ValueError, RecursionError) as error:

@@ -13,6 +13,7 @@ from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
 from waterclock.proto.commands import JobPatch
 from waterclock.proto.spec import JobRequest, JobSpec
+from waterclock.proto.values import may_be_unfit
 
 _MAX_BYTES = 4 << 20
 """Bytes of a whole definition: it is one message in the log, and part of every message of the work queue."""
@@ -24,7 +25,6 @@ _MAX_BODY_BYTES = 32 << 20
 _MAX_KINDS = 1000
 """Kinds of definitions that one bulk call remembers; a call with more of them has nothing in common."""
 
-_MAX_BRACKETS = 64
 _decode = msgspec.json.Decoder(JobRequest).decode
 
 
@@ -112,11 +112,7 @@ class BatchDefinitions:
 
     def _like_one_before(self, line: bytes) -> tuple[JobSpec, str | None] | None:
         """None where only the full parser will do: a line that is wrong, large or deep, or named after its id."""
-        if (
-            len(line) > self._settings.payload_limit
-            or b"\\u0000" in line
-            or line.count(b"[") + line.count(b"{") > _MAX_BRACKETS
-        ):
+        if len(line) > self._settings.payload_limit or b"\\u0000" in line or may_be_unfit(line):
             return None
         try:
             request = _decode(line)

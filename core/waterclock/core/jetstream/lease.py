@@ -20,6 +20,7 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.messages import Stored, last_message
 from waterclock.core.jetstream.publisher import Expect, Publisher
+from waterclock.proto.codec import decoder
 
 _REFRESH_AFTER = 86_400.0
 """Seconds. The stream forgets what is older than its maximum age, which is counted in days."""
@@ -39,7 +40,7 @@ class _Claim(Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Claim).decode
+_decode = decoder(_Claim)
 
 
 class Lease:

@@ -15,6 +15,7 @@ from waterclock.core.jetstream.messages import last_message
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.proto import names
+from waterclock.proto.codec import decoder
 
 CHUNK = 128 * 1024
 _AHEAD = 16
@@ -31,7 +32,7 @@ class ObjectInfo(Struct, frozen=True, kw_only=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(ObjectInfo).decode
+_decode = decoder(ObjectInfo)
 
 
 class Objects:

@@ -33,6 +33,9 @@ READY_FD = "WATERCLOCK_READY_FD"
 WRONG_USAGE = 2
 """The exit code that says: another start would not help, somebody has to change a setting."""
 
+_RECURSION_LIMIT = 3_000
+"""What the version before took was nested up to Python's own limit of 1,000; who passes it on needs a little more."""
+
 _MARGIN = 2.0
 """What a service gets beyond the grace to hand back what it could not finish."""
 
@@ -75,6 +78,7 @@ def ready() -> None:
 def run_service(component: str, entry: Entry, settings: Settings) -> int:
     """The main function of a component's process. Returns its exit code."""
     structured_logs.setup(component, level=settings.log_level, format=settings.log_format)
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_LIMIT))
     with infrequent_garbage_collection(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_until_stopped(entry, settings))
 

@@ -9,11 +9,12 @@ import msgspec
 from waterclock.core.jetstream.connection import Connection
 from waterclock.executor.in_flight import InFlight, StopCause
 from waterclock.proto import names
+from waterclock.proto.codec import decoder
 from waterclock.proto.work import StopRequest
 
 _REMEMBERED = 10_000
 
-_decode = msgspec.json.Decoder(StopRequest).decode
+_decode = decoder(StopRequest)
 
 
 class StopRequests:

@@ -6,12 +6,12 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
 from waterclock.executor.metrics import ExecutorMetrics
 from waterclock.proto import names
-from waterclock.proto.codec import encode
+from waterclock.proto.codec import decoder, encode
 from waterclock.proto.work import ClaimReply, ClaimRequest, WorkItem
 
 _ANSWER_SECONDS = 2.0
 
-_decode = msgspec.json.Decoder(ClaimReply).decode
+_decode = decoder(ClaimReply)
 
 
 _WAIT = ClaimReply(verdict="wait")

@@ -7,13 +7,13 @@ import msgspec
 
 from waterclock.executor.attempt_record import Cancelled, Failed, Result, Snoozed
 from waterclock.executor.handler_exceptions import Cancel, Retry, Snooze
+from waterclock.proto.values import UnfitValue, check_document, decode_value
 
 OUTPUT_LIMIT = 64 * 1024
 _TRACEBACK_LIMIT = 8 * 1024
 _REASON_LIMIT = 500
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 
 
 class InvalidOutput(Exception):
@@ -32,16 +32,21 @@ def encode_output(value: Any) -> Any:
         raise InvalidOutput(
             f"the output is {len(data)} bytes, over the limit of {OUTPUT_LIMIT}: keep it elsewhere and return where"
         )
+    try:
+        check_document(data)
+    except UnfitValue as error:
+        raise InvalidOutput(f"the output {error}") from None
     return msgspec.Raw(data)
 
 
 def parse_output(text: bytes) -> Any:
-    """The value of a process's last line or of a response's body; None if it is not JSON or too large."""
+    """The value of a process's last line or of a response's body; None if it is not JSON, or beyond what a value may
+    be: it is text then, as all other output."""
     if not text or len(text) > OUTPUT_LIMIT:
         return None
     try:
-        return _decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode_value(text)
+    except UnfitValue:
         return None
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from waterclock.core.jetstream.messages import Delivery
-from waterclock.proto.codec import decode_frame, decode_job_frame
+from waterclock.proto.codec import decode_frame, decode_job_frame, decoder, with_readable_values
 from waterclock.proto.events import Instant, JobEvent, RunEvent, RunRequested, RunRetryRequested
 
 _log = logging.getLogger(__name__)
@@ -68,9 +68,13 @@ class _Envelope(Struct):
     events: list[msgspec.Raw] = []
 
 
-_decode_envelope = msgspec.json.Decoder(_Envelope).decode
-_decode_job_event: Callable[[msgspec.Raw], JobEvent] = msgspec.json.Decoder(JobEvent).decode
-_decode_run_event: Callable[[msgspec.Raw], RunEvent] = msgspec.json.Decoder(RunEvent).decode
+_decode_envelope: Callable[[bytes], _Envelope] = decoder(_Envelope)
+_decode_job_event: Callable[[msgspec.Raw], JobEvent] = decoder(JobEvent)
+_decode_any_run_event: Callable[[msgspec.Raw], RunEvent] = decoder(RunEvent)
+
+
+def _decode_run_event(raw: msgspec.Raw) -> RunEvent:
+    return with_readable_values(_decode_any_run_event(raw))
 
 
 def _readable(

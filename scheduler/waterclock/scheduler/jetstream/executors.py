@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
-import msgspec
 from nats.aio.msg import Msg
 
 from waterclock.core.jetstream.bucket import Bucket
@@ -16,7 +15,7 @@ from waterclock.core.jetstream.heartbeats import read_heartbeats
 from waterclock.core.jetstream.nats_client import Disconnected
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.proto import names
-from waterclock.proto.codec import encode
+from waterclock.proto.codec import decoder, encode
 from waterclock.proto.heartbeats import ExecutorHeartbeat, read_heartbeat
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest
 from waterclock.scheduler.credit import Credit
@@ -26,7 +25,7 @@ from waterclock.scheduler.ports import Claim
 _SLOTS_EVERY = 5.0
 
 _log = logging.getLogger(__name__)
-_decode = msgspec.json.Decoder(ClaimRequest).decode
+_decode = decoder(ClaimRequest)
 
 
 class ExecutorLink:

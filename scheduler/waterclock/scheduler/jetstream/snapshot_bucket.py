@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.jetstream.bucket import Bucket, Entry
+from waterclock.proto.codec import decoder
 from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.ports import Snapshot
 
@@ -98,5 +99,5 @@ class SnapshotBucket:
 
 
 _encode = msgspec.json.Encoder().encode
-_decode_state = msgspec.json.Decoder(PartitionState).decode
-_decode_manifest = msgspec.json.Decoder(Manifest).decode
+_decode_state = decoder(PartitionState)
+_decode_manifest = decoder(Manifest)

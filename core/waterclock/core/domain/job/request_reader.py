@@ -20,6 +20,7 @@ from waterclock.core.domain.job.validate import (
 )
 from waterclock.proto.problem import FieldError, field_error
 from waterclock.proto.spec import JobRequest, PreviewRequest
+from waterclock.proto.values import MAX_DIGITS, may_be_unfit
 
 R = TypeVar("R", bound=Struct)
 Body = bytes | Mapping[str, Any]
@@ -38,7 +39,7 @@ class Reader(Generic[R]):
         if isinstance(body, bytes):
             _check_size(len(body), limits)
             try:
-                if not _suspicious(body, limits):
+                if not _suspicious(body):
                     return self._decode(body)
             except (ValueError, RecursionError):
                 pass
@@ -95,9 +96,9 @@ def read_leniently(body: Body, problems: Problems, limits: DefinitionLimits) -> 
     return _JOBS.read(body, problems, limits)
 
 
-def _suspicious(body: bytes, limits: DefinitionLimits) -> bool:
-    """Whether a body may hold NUL characters or be nested too deeply; cheap, and wrong only on the safe side."""
-    return b"\\u0000" in body or body.count(b"[") + body.count(b"{") > limits.depth
+def _suspicious(body: bytes) -> bool:
+    """Whether a body may hold what no value may contain; cheap, and wrong only on the safe side."""
+    return b"\\u0000" in body or may_be_unfit(body)
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -108,6 +109,8 @@ def _object(body: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise _malformed("is not UTF-8") from None
     except ValueError as error:
+        if "Integer value out of range" in str(error):
+            raise _malformed(f"contains a number of more than {MAX_DIGITS} digits") from None
         raise _malformed(f"is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise _malformed("must be a JSON object")

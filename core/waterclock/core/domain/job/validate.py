@@ -2,12 +2,12 @@
 what no value in it may contain, however deep inside, because the log, an environment or the database would not take it.
 """
 
-from math import isfinite
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from waterclock.proto.problem import FieldError
+from waterclock.proto.values import MAX_DEPTH, beyond_bounds
 
 Kind = Literal["malformed", "invalid", "too_large"]
 
@@ -27,7 +27,7 @@ class DefinitionLimits(Struct, frozen=True, kw_only=True):
     payload_bytes: int = 1 << 20
     body_bytes: int = 2 << 20
     """A whole definition: payload, metadata, nodes and all. The log must take it as one message."""
-    depth: int = 64
+    depth: int = MAX_DEPTH
 
 
 DEFAULT_LIMITS = DefinitionLimits()
@@ -66,24 +66,21 @@ class Problems:
 
 def check_value(value: Any, field: str, problems: Problems, depth: int) -> bool:
     """Whether a JSON value is fit to be stored; what is not is added to the problems."""
-    reason = _flaw(value, depth)
+    reason = beyond_bounds(value, depth) or _nul(value)
     if reason is not None:
         problems.add(field, reason)
     return reason is None
 
 
-def _flaw(value: Any, depth: int) -> str | None:
+def _nul(value: Any) -> str | None:
+    """Called for values within the bounds, so it cannot get lost in one."""
     match value:
         case str():
             return "contains a NUL character" if "\0" in value else None
-        case float():
-            return None if isfinite(value) else "contains a number that is not finite"
-        case dict() | list() | tuple() if depth <= 0:
-            return "is nested too deeply"
         case dict():
             parts = (*value.keys(), *value.values())
-            return next((flaw for part in parts if (flaw := _flaw(part, depth - 1)) is not None), None)
+            return next((flaw for part in parts if (flaw := _nul(part)) is not None), None)
         case list() | tuple():
-            return next((flaw for part in value if (flaw := _flaw(part, depth - 1)) is not None), None)
+            return next((flaw for part in value if (flaw := _nul(part)) is not None), None)
         case _:
             return None

@@ -10,15 +10,34 @@ What goes wrong with a node before anything of it runs.
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from waterclock.proto.values import MAX_DIGITS
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class Unusable(Exception):
     """A template, a condition or a list to expand cannot be used; the message says why."""
+
+
+def failing_alone(function: Callable[P, T]) -> Callable[P, T]:
+    """Whatever goes wrong in what a user wrote is that user's: it raises Unusable, which fails one run. Any other error
+    would end the partition's owner, and its successor would meet the same text."""
+
+    @wraps(function)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+            raise Unusable(f"{type(error).__name__}: {error}"[:_LONGEST_REASON]) from error
+
+    return guarded
 
 
 ROOTS = ("nodes", "parameters", "scheduled_time", "epoch", "run_id", "item", "index")
@@ -44,6 +63,10 @@ _WORDS: Mapping[str, Any] = {
 }
 _SYNONYMS = {"&&": "and", "||": "or", "!": "not", "{{": "(", "}}": ")"}
 _DEEPEST = 50
+_INDEX_DIGITS = 9
+_LONGEST_REASON = 300
+MAX_FILLED_BYTES = 4 << 20
+"""What the values that fill the templates of one run may amount to: as much as a whole definition may have."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -60,7 +83,7 @@ class Path(Struct, frozen=True):
 
     def find(self, scope: Scope) -> Any:
         if self.root not in scope:
-            raise Unusable(f"{self.text}: there is no {self.root} here")
+            raise Unusable(f"{self.text[:80]}: there is no {self.root[:80]} here")
         value = scope[self.root]
         for step in self.steps:
             value = _inside(value, step, self.text)
@@ -68,35 +91,63 @@ class Path(Struct, frozen=True):
 
 
 def path_of(text: str) -> Path:
+    """Raises Unusable for an index that no list has."""
     root = re.split(r"[.\[]", text, maxsplit=1)[0]
     steps = tuple(
-        found[1] if found[1] is not None else int(found[2]) for found in _STEP.finditer(text, len(root))
+        found[1] if found[1] is not None else _index(found[2]) for found in _STEP.finditer(text, len(root))
     )
     return Path(text, root, steps)
+
+
+def _index(digits: str) -> int:
+    if len(digits) > _INDEX_DIGITS:
+        raise Unusable(f"[{digits[:20]}…]: no list has so many items")
+    return int(digits)
 
 
 def _inside(value: Any, step: str | int, whole: str) -> Any:
     match value:
         case dict() if str(step) in value:
             return value[str(step)]
-        case list() if isinstance(step, int) or step.isdigit():
+        case list() if isinstance(step, int) or (step.isdigit() and len(step) <= _INDEX_DIGITS):
             if -len(value) <= int(step) < len(value):
                 return value[int(step)]
-    raise Unusable(f"{whole}: there is no {step}")
+    raise Unusable(f"{whole[:80]}: there is no {str(step)[:80]}")
+
+
+class FilledScope(dict[str, Any]):
+    """A scope for one run's templates: it counts what it gives out, since a short text may name a large value often."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.gave_structure = False
+        self._left = MAX_FILLED_BYTES
+
+    def count(self, value: Any) -> None:
+        if isinstance(value, str):
+            self._left -= len(value)
+        elif isinstance(value, dict | list):
+            self.gave_structure = True
+            self._left -= len(_encode(value))
+        if self._left < 0:
+            raise Unusable(f"its templates come to more than {MAX_FILLED_BYTES} bytes")
 
 
 class Expression(Struct, frozen=True):
     term: Term
     paths: tuple[Path, ...]
 
+    @failing_alone
     def value(self, scope: Scope) -> Any:
         return self.term(scope)
 
+    @failing_alone
     def holds(self, scope: Scope) -> bool:
         return bool(self.term(scope))
 
 
 @lru_cache(maxsize=4096)
+@failing_alone
 def expression_of(text: str) -> Expression:
     """Raises Unusable with what is wrong with it."""
     parser = _Parser(text)
@@ -159,7 +210,7 @@ class _Parser:
         self._at += 1
         match kind:
             case "number":
-                number = float(text) if "." in text else int(text)
+                number = _number(text)
                 return lambda scope: number
             case "text" if inner := _QUOTED.fullmatch(text[1:-1]):
                 return _as_text(self._path(inner[1]))
@@ -187,11 +238,15 @@ class _Parser:
         return path
 
     def _list(self) -> Term:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise Unusable(f"{self._text[:40]!r}…: is nested too deeply")
         terms: list[Term] = []
         while not self._take("]"):
             if terms:
                 self._expect(",")
             terms.append(self._single())
+        self._depth -= 1
         return lambda scope: [term(scope) for term in terms]
 
     def _peek(self, ahead: int = 0) -> str | None:
@@ -207,6 +262,12 @@ class _Parser:
     def _expect(self, text: str) -> None:
         if not self._take(text):
             raise Unusable(f"{self._text!r}: expected {text}")
+
+
+def _number(text: str) -> float:
+    if len(text) > MAX_DIGITS:
+        raise Unusable(f"{text[:20]}…: a number of more than {MAX_DIGITS} digits")
+    return float(text) if "." in text else int(text)
 
 
 def _as_text(path: Path) -> Term:
@@ -259,4 +320,4 @@ def _comparison(left: Term, sign: str, right: Term, text: str) -> Term:
 
 
 def _shown(value: Any) -> str:
-    return f"{str(value)[:40]!r}" if isinstance(value, str) else "null" if value is None else str(value)[:40]
+    return f"{value[:40]!r}" if isinstance(value, str) else _encode(value)[:40].decode(errors="replace")

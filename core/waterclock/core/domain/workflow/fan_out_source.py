@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from waterclock.core.domain.workflow.conditions import Unusable
+from waterclock.core.domain.workflow.conditions import Unusable, failing_alone
 from waterclock.proto.spec import FanOut
 
 
@@ -33,6 +33,7 @@ class Lines(Struct, frozen=True):
 Source = Listed | Counted | Lines
 
 
+@failing_alone
 def source_of(expansion: FanOut, output: Any = None) -> Source:
     """`output`: what the node gave that the expansion is `from`. Raises Unusable."""
     match expansion.over:

@@ -9,10 +9,11 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from waterclock.core.domain.instants import rfc3339
-from waterclock.core.domain.workflow.conditions import Scope
+from waterclock.core.domain.workflow.conditions import FilledScope, Scope, Unusable, failing_alone
 from waterclock.core.domain.workflow.template import render, render_task
 from waterclock.proto.events import Instant
-from waterclock.proto.spec import JobSpec, Node, Schedule, Workflow
+from waterclock.proto.spec import Http, JobSpec, Node, Schedule, Workflow
+from waterclock.proto.values import beyond_bounds
 
 
 def scope_of(
@@ -69,8 +70,15 @@ def node_spec(spec: JobSpec, node: Node) -> JobSpec:
     )
 
 
+@failing_alone
 def filled(spec: JobSpec, scope: Scope, item: Any | UnsetType = UNSET) -> JobSpec:
     """With its templates filled in; a member whose definition has no payload gets its item. Raises Unusable."""
     assert not isinstance(spec.task, Workflow)
+    scope = FilledScope(scope)
     payload = item if spec.payload is None and item is not UNSET else render(spec.payload, scope)
-    return replace(spec, task=render_task(spec.task, scope), payload=payload, fan_out=None)
+    task = render_task(spec.task, scope)
+    if scope.gave_structure:
+        body = task.body if isinstance(task, Http) else None
+        if reason := beyond_bounds(payload) or beyond_bounds(body):
+            raise Unusable(f"with its templates filled in it {reason}")
+    return replace(spec, task=task, payload=payload, fan_out=None)

@@ -22,8 +22,12 @@ def paths_of(node: Node) -> Iterator[Path]:
 
 
 def nodes_read_by(node: Node) -> frozenset[str]:
-    """The nodes whose output or status this one refers to."""
-    found = {str(path.steps[0]) for path in paths_of(node) if path.root == "nodes" and path.steps}
+    """The nodes whose output or status this one refers to. One whose texts cannot be read refers to none: it fails by
+    itself when its turn comes."""
+    try:
+        found = {str(path.steps[0]) for path in paths_of(node) if path.root == "nodes" and path.steps}
+    except Unusable:
+        found = set()
     if (source := expanded_node(node.map)) is not None:
         found.add(source)
     return frozenset(found)
@@ -46,7 +50,9 @@ def check_references(nodes: Sequence[Node], problems: Complaints) -> None:
                 if (wrong := _wrong(path, node, order)) is not None:
                     problems.add(f"nodes[{place}]", f"{{{{ {path.text} }}}}: {wrong}")
         except Unusable as error:
-            problems.add(f"nodes[{place}].condition", str(error))
+            problems.add(
+                f"nodes[{place}]" if node.condition is None else f"nodes[{place}].condition", str(error)
+            )
 
 
 def _wrong(path: Path, node: Node, order: "_Order") -> str | None:

@@ -12,7 +12,14 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from waterclock.core.domain.workflow.conditions import Path, Scope, path_of, written
+from waterclock.core.domain.workflow.conditions import (
+    FilledScope,
+    Path,
+    Scope,
+    failing_alone,
+    path_of,
+    written,
+)
 from waterclock.proto.spec import Argv, Artifact, Handler, Http, Shell, SingleTask
 
 _TEMPLATE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+|\[-?\d+\])*)\s*\}\}", re.ASCII)
@@ -59,8 +66,9 @@ def render_task(task: SingleTask, scope: Scope) -> SingleTask:
             assert_never(task)
 
 
+@failing_alone
 def paths_in(value: Any) -> list[Path]:
-    """Every path that a value's templates refer to."""
+    """Every path that a value's templates refer to. Raises Unusable."""
     match value:
         case str():
             return [path_of(found[1]) for found in _TEMPLATE.finditer(value)] if "{{" in value else []
@@ -82,7 +90,7 @@ def render(value: Any, scope: Scope) -> Any:
     match value:
         case str() if "{{" in value:
             whole = _TEMPLATE.fullmatch(value.strip())
-            return path_of(whole[1]).find(scope) if whole else render_text(value, scope)
+            return _find(whole[1], scope) if whole else render_text(value, scope)
         case dict():
             return {render_text(key, scope): render(part, scope) for key, part in value.items()}
         case list() | tuple():
@@ -94,7 +102,14 @@ def render(value: Any, scope: Scope) -> Any:
 def render_text(text: str, scope: Scope) -> str:
     if "{{" not in text:
         return text
-    return _TEMPLATE.sub(lambda found: written(path_of(found[1]).find(scope)), text)
+    return _TEMPLATE.sub(lambda found: written(_find(found[1], scope)), text)
+
+
+def _find(path: str, scope: Scope) -> Any:
+    value = path_of(path).find(scope)
+    if isinstance(scope, FilledScope):
+        scope.count(value)
+    return value
 
 
 def render_texts(texts: Mapping[str, str], scope: Scope) -> dict[str, str]:
@@ -113,7 +128,7 @@ def render_shell(command: str, scope: Scope) -> tuple[str, dict[str, str]]:
         before = command[at : found.start()]
         quotes = _quotes_after(before, quotes)
         name = f"{VARIABLE}{len(variables) + 1}"
-        variables[name] = written(path_of(found[1]).find(scope))
+        variables[name] = written(_find(found[1], scope))
         reference = {"": f'"${{{name}}}"', '"': f"${{{name}}}", "'": f"'\"${{{name}}}\"'"}[quotes]
         pieces += (before, reference)
         at = found.end()

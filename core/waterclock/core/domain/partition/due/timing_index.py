@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.schedule.fires import Fires
+from waterclock.proto.codec import decoder
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import JobSpec
 
@@ -33,4 +34,4 @@ def is_hot(fires: Fires, scheduled: Instant) -> bool:
 
 
 encode_entry = msgspec.json.Encoder().encode
-decode_entry = msgspec.json.Decoder(IndexEntry).decode
+decode_entry = decoder(IndexEntry)
