@@ -244,6 +244,8 @@ class RunCancelRequested(
     reason: str = ""
     now: bool = False
     """Kill at once, without a grace."""
+    timed_out: bool = False
+    """A workflow run has taken longer than it may: it ends as timed out, and not as cancelled."""
 
 
 class RunRetryRequested(
@@ -328,6 +330,8 @@ class RunOpened(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     """Members of a fan-out; None until they are counted."""
     output_kept: bool = False
     once: bool = False
+    deadline: Instant | None = None
+    """When a workflow run is to have ended."""
 
 
 class RunProgressed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="progressed"):
@@ -352,6 +356,7 @@ class RunClosed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     """All parts of the run have ended."""
 
     succeeded: bool
+    timed_out: bool = False
     reason: str = ""
     output: Any = None
 

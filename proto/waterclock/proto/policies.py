@@ -48,6 +48,8 @@ JOB_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_~-]{0,79}$"
 Id = Annotated[str, Meta(pattern=ID_PATTERN)]
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Time = Annotated[datetime, Meta(tz=True)]
+LocalTime = datetime
+"""With an offset, or without one as the clocks show it in the schedule's `timezone`."""
 Seconds = Annotated[float, Meta(gt=0, le=_CENTURY)]
 SecondsFromZero = Annotated[float, Meta(ge=0, le=_CENTURY)]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]

@@ -35,6 +35,7 @@ from waterclock.proto.policies import (
     Labels,
     Limits,
     LimitsRequest,
+    LocalTime,
     Name,
     Overlap,
     Priority,
@@ -203,6 +204,31 @@ class WorkRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_default
     ] = UNSET
     tier: Annotated[Tier | Unsaid, about("light, medium or heavy.", Flag("--tier", "T"))] = UNSET
     queue: Annotated[Id | Unsaid, about("The queue it waits in.", Flag("--queue", "Q"))] = UNSET
+    delivery: Annotated[
+        Delivery | Unsaid,
+        about(
+            "Never two attempts at once.",
+            Flag("--exactly-once/--at-least-once", "", "switch", ("exactly_once", "at_least_once")),
+        ),
+    ] = UNSET
+    slots: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | Unsaid, about("Slots of an executor that an attempt takes.")
+    ] = UNSET
+    concurrency_key: Annotated[Key | Unsaid, about("Runs with the same key share `concurrency_limit`.")] = (
+        UNSET
+    )
+    concurrency_limit: Annotated[
+        Count | Unsaid, about("Runs with the same key at a time; 1 if only the key is said.")
+    ] = UNSET
+    rate_key: Annotated[Key | Unsaid, about("Runs with the same key share `rate_per_second`.")] = UNSET
+    rate_per_second: Annotated[
+        Annotated[float, Meta(gt=0, le=1e9)] | Unsaid, about("Starts per second of runs with the same key.")
+    ] = UNSET
+    limits: Annotated[LimitsRequest | Unsaid, about("What one attempt may use.")] = UNSET
+    secrets: Annotated[
+        Annotated[list[Key], Meta(max_length=1_000)] | Unsaid,
+        about("Names of environment values to mask in output."),
+    ] = UNSET
 
 
 class Node(WorkFields, frozen=True, omit_defaults=True):
@@ -214,6 +240,16 @@ class Node(WorkFields, frozen=True, omit_defaults=True):
     trigger_rule: TriggerRule = "all_success"
     condition: str | None = None
     map: FanOut | None = None
+    slots: int = 1
+    concurrency_key: str | None = None
+    concurrency_limit: int | None = None
+    rate_key: str | None = None
+    rate_per_second: float | None = None
+    delivery: Delivery | None = None
+    """None, and of the next one too: as the workflow has it."""
+    limits: Limits | None = None
+    secrets: tuple[str, ...] = ()
+    """Those of the workflow are masked, too."""
 
 
 class NodeRequest(WorkRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -269,11 +305,11 @@ class PreviewRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     timezone: Annotated[str, Meta(min_length=1, max_length=64)] | Unsaid = UNSET
     every: Duration | Unsaid = UNSET
     interval_seconds: Seconds | Unsaid = UNSET
-    schedule_time: Time | Unsaid = UNSET
+    schedule_time: LocalTime | Unsaid = UNSET
     delay: Duration | Unsaid = UNSET
     schedule_type: ScheduleType | Unsaid = UNSET
-    start_at: Time | Unsaid = UNSET
-    end_at: Time | Unsaid = UNSET
+    start_at: LocalTime | Unsaid = UNSET
+    end_at: LocalTime | Unsaid = UNSET
     jitter_seconds: SecondsFromZero | Unsaid = UNSET
     max_fires: Count | Unsaid = UNSET
     dst_gap: DstGap | Unsaid = UNSET
@@ -343,7 +379,7 @@ class JobRequest(WorkRequest, kw_only=True, forbid_unknown_fields=True, omit_def
 
     schedule: Annotated[
         Annotated[str, Meta(min_length=1, max_length=256)] | Unsaid,
-        about("A cron, an RFC 3339 instant, `every 30s`, or `now`."),
+        about("A cron, an RFC 3339 time, `every 30s`, or `now`."),
     ] = UNSET
     cron: Annotated[Cron | Unsaid, about("Cron expression.", Flag("--cron", "E", "texts"))] = UNSET
     cron_expression: Annotated[Cron | Unsaid, about("The same as `cron`.")] = UNSET
@@ -355,13 +391,21 @@ class JobRequest(WorkRequest, kw_only=True, forbid_unknown_fields=True, omit_def
         UNSET
     )
     interval_seconds: Annotated[Seconds | Unsaid, about("Fixed interval in seconds.")] = UNSET
-    schedule_time: Annotated[Time | Unsaid, about("Once, at an RFC 3339 instant.", Flag("--at", "T"))] = UNSET
+    schedule_time: Annotated[
+        LocalTime | Unsaid,
+        about("Once, at an RFC 3339 time; without an offset it is one of `timezone`.", Flag("--at", "T")),
+    ] = UNSET
     delay: Annotated[Duration | Unsaid, about("Once, after a delay.", Flag("--in", "D"))] = UNSET
     schedule_type: Annotated[
         ScheduleType | Unsaid, about("What the other fields make of it; said, they must agree.")
     ] = UNSET
-    start_at: Annotated[Time | Unsaid, about("No fires before this instant.")] = UNSET
-    end_at: Annotated[Time | Unsaid, about("No fires at or after this instant.")] = UNSET
+    start_at: Annotated[
+        LocalTime | Unsaid, about("No fires before this time; without an offset it is one of `timezone`.")
+    ] = UNSET
+    end_at: Annotated[
+        LocalTime | Unsaid,
+        about("No fires at or after this time; without an offset it is one of `timezone`."),
+    ] = UNSET
     jitter_seconds: Annotated[
         SecondsFromZero | Unsaid, about("Spread each fire over this much time after it is due.")
     ] = UNSET
@@ -404,26 +448,6 @@ class JobRequest(WorkRequest, kw_only=True, forbid_unknown_fields=True, omit_def
     critical: Annotated[
         bool | Unsaid, about("Alert when it fails.", Flag("--critical/--not-critical", "", "switch"))
     ] = UNSET
-    delivery: Annotated[
-        Delivery | Unsaid,
-        about(
-            "Never two attempts at once.",
-            Flag("--exactly-once/--at-least-once", "", "switch", ("exactly_once", "at_least_once")),
-        ),
-    ] = UNSET
-    slots: Annotated[
-        Annotated[int, Meta(ge=1, le=10_000)] | Unsaid, about("Slots of an executor that an attempt takes.")
-    ] = UNSET
-    concurrency_key: Annotated[Key | Unsaid, about("Runs with the same key share `concurrency_limit`.")] = (
-        UNSET
-    )
-    concurrency_limit: Annotated[
-        Count | Unsaid, about("Runs with the same key at a time; 1 if only the key is said.")
-    ] = UNSET
-    rate_key: Annotated[Key | Unsaid, about("Runs with the same key share `rate_per_second`.")] = UNSET
-    rate_per_second: Annotated[
-        Annotated[float, Meta(gt=0, le=1e9)] | Unsaid, about("Starts per second of runs with the same key.")
-    ] = UNSET
     start_deadline_seconds: Annotated[
         Seconds | Unsaid, about("A run that has not started so long after it was due is missed.")
     ] = UNSET
@@ -432,11 +456,6 @@ class JobRequest(WorkRequest, kw_only=True, forbid_unknown_fields=True, omit_def
     ] = UNSET
     retention: Annotated[
         RetentionRequest | Unsaid, about("How long and how many finished runs stay in the read models.")
-    ] = UNSET
-    limits: Annotated[LimitsRequest | Unsaid, about("What one attempt may use.")] = UNSET
-    secrets: Annotated[
-        Annotated[list[Key], Meta(max_length=1_000)] | Unsaid,
-        about("Names of environment values to mask in output."),
     ] = UNSET
     fan_out: Annotated[FanOutRequest | Unsaid, about("Expand into one member per item.")] = UNSET
     idempotency_key: Annotated[Key | Unsaid, about("A repeat with the same key makes no second job.")] = UNSET

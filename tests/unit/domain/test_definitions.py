@@ -1,8 +1,9 @@
 """Good definitions: what is asked for, what becomes of it, and what an edit leaves as it was."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -22,6 +23,8 @@ from waterclock.core.domain.job.parse import (
     read_preview,
     read_request,
 )
+from waterclock.core.domain.schedule.local_time import as_instant
+from waterclock.core.domain.schedule.zone import zone
 from waterclock.proto.policies import CatchUp, Limits, Retention, Retry
 from waterclock.proto.problem import Difference
 from waterclock.proto.spec import (
@@ -307,12 +310,63 @@ def test_null_is_the_default() -> None:
     assert define_body({**nulls, "name": "job"}, NOW) == made()
 
 
+ZONES = (
+    "Europe/Paris",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "Pacific/Apia",
+    "Africa/Casablanca",
+    "UTC",
+)
+
+
 def test_fields_from_yaml_may_be_times() -> None:
     assert made(start_at=datetime(2027, 1, 1, tzinfo=UTC), every="1h").schedule.start_at == datetime(
         2027, 1, 1, tzinfo=UTC
     )
-    with pytest.raises(InvalidDefinition, match="start_at: has no offset"):
-        made(start_at=datetime(2027, 1, 1), every="1h")
+    assert made(start_at=datetime(2027, 1, 1), every="1h").schedule.start_at == datetime(
+        2027, 1, 1, tzinfo=UTC
+    )
+
+
+@pytest.mark.parametrize(
+    ("local", "instant"),
+    [
+        ("2026-12-31T23:59:59", "2026-12-31T22:59:59Z"),
+        ("2027-07-01T12:00:00.25", "2027-07-01T10:00:00.25Z"),
+        ("2027-03-28T02:30:00", "2027-03-28T01:00:00Z"),  # left out: the first instant after it
+        ("2027-10-31T02:30:00", "2027-10-31T00:30:00Z"),  # comes twice: the first
+    ],
+)
+@pytest.mark.parametrize("field", ["schedule_time", "schedule"])
+def test_a_time_without_an_offset_is_one_of_the_zone(field: str, local: str, instant: str) -> None:
+    spec = made(**{field: local}, timezone="Europe/Paris")
+    assert spec.schedule.schedule_time == datetime.fromisoformat(instant)
+    assert made(**{field: local}).schedule.schedule_time == datetime.fromisoformat(f"{local}Z")
+
+
+def test_bounds_without_an_offset_are_times_of_the_zone() -> None:
+    bounds = {"start_at": "2027-01-01T00:00:00", "end_at": "2027-02-01T00:00:00"}
+    schedule = made(every="1h", timezone="America/New_York", **bounds).schedule
+    assert schedule.start_at == datetime(2027, 1, 1, 5, tzinfo=UTC)
+    assert schedule.end_at == datetime(2027, 2, 1, 5, tzinfo=UTC)
+
+
+@given(st.datetimes(datetime(1975, 1, 1), datetime(2035, 1, 1)), st.sampled_from(ZONES))
+def test_a_local_time_is_what_the_zone_database_says(wall: datetime, key: str) -> None:
+    """`zoneinfo` with fold 0 knows the same rule, but for times that are left out: it goes by the offset before."""
+    place = zone(key)
+    assert place is not None
+    found = as_instant(wall, place)
+    assert found is not None
+    expected = wall.replace(tzinfo=ZoneInfo(key))
+    if expected.astimezone(UTC).astimezone(ZoneInfo(key)).replace(tzinfo=None) == wall:
+        assert found == expected
+    else:
+        assert as_instant(wall, place, "skip") is None
+        assert found.astimezone(ZoneInfo(key)).replace(tzinfo=None) > wall
+        before = (found - timedelta(microseconds=1)).astimezone(ZoneInfo(key)).replace(tzinfo=None)
+        assert before < wall
 
 
 # --- workflows -----------------------------------------------------------------------------------------
@@ -506,14 +560,15 @@ specs = st.builds(
     st.sampled_from(
         [
             {},
-            {"command": "true", "env": {"A": "b"}},
-            {"command": ["a", "b"]},
+            {"command": "true", "env": {"A": "b"}, "retry": {"factor": 3}},
+            {"command": ["a", "b"], "concurrency_key": "k"},
             {"artifact": DIGEST, "args": ["x"], "entry": "y"},
             {"http": {"url": "http://x", "method": "PUT", "headers": {"A": "b"}, "body": [1], "ok": [200]}},
             {"job_type": "send"},
             {
                 "nodes": [
-                    {"id": "a"},
+                    {"id": "a", "retry": {"factor": 3}, "concurrency_key": "k", "limits": {"processes": 5}},
+                    {"id": "c", "rate_key": "k", "rate_per_second": 2, "secrets": ["A"], "slots": 2},
                     {"id": "b", "depends_on": ["a"], "command": ["x"], "map": {"over": [1]}},
                 ]
             },
@@ -524,13 +579,11 @@ specs = st.builds(
         optional={
             "priority": st.integers(0, 100),
             "payload": st.just({"a": [None, 1.5, "x"]}),
-            "retry": st.just({"factor": 3}),
             "catch_up": st.sampled_from(["none", {"window_seconds": 5}]),
             "limits": st.just({"open_files": 10}),
             "retention": st.just({"days": 1}),
             "timeout": st.just("90s"),
             "labels": st.just({"a": "b"}),
-            "concurrency_key": st.just("k"),
             "secrets": st.just(["A"]),
         },
     ),

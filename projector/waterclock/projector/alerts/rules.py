@@ -123,6 +123,8 @@ class AlertRules:
                 return []
             case OutcomeRejected() | ScheduleEnded() | SkipRequested():
                 return []
+            case RunClosed(timed_out=True):
+                return self._failed(sequence, event, event.reason)
             case (
                 RunOpened() | RunProgressed() | RunClosed() | RerunRequested() | NodeCleared() | NodeMarked()
             ):
@@ -215,7 +217,9 @@ class AlertRules:
         summary = f"{run_id} started {(started - run.due) / SECOND:.0f} s late"
         return self._alert(str(sequence), "lag", job_id, summary, started, job_id, run_id)
 
-    def _failed(self, sequence: int, event: RunFailed | RunTimedOut | RunLost, reason: str) -> list[Alert]:
+    def _failed(
+        self, sequence: int, event: RunFailed | RunTimedOut | RunLost | RunClosed, reason: str
+    ) -> list[Alert]:
         self._queued.pop(event.run_id, None)
         self._count(event.at, failed=True)
         job_id = job_of(event.run_id)

@@ -200,6 +200,8 @@ def run_event(event: RunEvent) -> str:
             return f"{event.done} of {event.total} members done, {event.failed} failed"
         case RunReported():
             return f"attempt {event.attempt} is {event.done:.0%} done{_because(event.note)}"
+        case RunClosed(timed_out=True):
+            return f"stopped{_because(event.reason)}"
         case RunClosed():
             return (
                 f"all its parts have ended, {'well' if event.succeeded else 'badly'}{_because(event.reason)}"

@@ -6,9 +6,12 @@ from typing import Any
 
 from msgspec import UnsetType
 
+from waterclock.core.domain.job.naming import check_line
 from waterclock.core.domain.job.request_fields import (
+    concurrency_limit_of,
     max_retries_of,
     plain_fields,
+    rate_of,
     timeout_of,
     value_of,
     value_or,
@@ -81,6 +84,8 @@ def _node(request: NodeRequest, problems: Problems) -> Node:
             problems.add(
                 field, "must be letters, digits, _ or -, beginning with a letter or digit, and at most 64"
             )
+    for field in ("concurrency_key", "rate_key"):
+        check_line(field, value_of(getattr(request, field)), problems)
     upstream = tuple(dict.fromkeys(value_or(request.depends_on, [])))
     expansion = value_of(request.map)
     return Node(
@@ -92,6 +97,8 @@ def _node(request: NodeRequest, problems: Problems) -> Node:
         map=None if expansion is None else fan_out_of(expansion, upstream, problems.under("map")),
         max_retries=max_retries_of(request, problems),
         timeout_seconds=timeout_of(request, problems),
+        concurrency_limit=concurrency_limit_of(request, problems),
+        rate_per_second=rate_of(request, problems),
         **plain_fields(request),
     )
 

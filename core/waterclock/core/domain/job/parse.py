@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from waterclock.core.domain.job.edit import differences, fields_of, overlay
+from waterclock.core.domain.job.effects import check_effects
 from waterclock.core.domain.job.naming import check_line
 from waterclock.core.domain.job.nodes import fan_out_of, workflow_of
 from waterclock.core.domain.job.request_fields import (
@@ -65,6 +66,7 @@ def define_body(body: Body, now: int, limits: DefinitionLimits = DEFAULT_LIMITS)
     request = read_leniently(body, problems, limits)
     spec = _build(request, now, limits, problems)
     check_future(spec.schedule, spec.name, now, problems)
+    check_effects(spec, given_fields(request), problems)
     problems.refuse()
     return spec
 
@@ -76,10 +78,12 @@ def amend(spec: JobSpec, patch: JobRequest, now: int, limits: DefinitionLimits =
     caller's to compare: they name the job and the request, and are no part of an edit.
     """
     problems = Problems()
-    fields = overlay(fields_of(spec), given_fields(patch))
+    said = given_fields(patch)
+    fields = overlay(fields_of(spec), said)
     edited = _build(read_leniently(fields, problems, limits), now, limits, problems)
     if edited.schedule != spec.schedule:
         check_future(edited.schedule, edited.name, now, problems)
+    check_effects(edited, said, problems)
     if edited.namespace != spec.namespace:
         problems.add("namespace", "cannot be changed")
     problems.refuse()

@@ -8,7 +8,7 @@ from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.job import durations
 from waterclock.core.domain.job.validate import Problems
 from waterclock.proto.policies import CatchUp, CatchUpPolicy, CatchUpRequest, Limits, Retention, Retry
-from waterclock.proto.spec import JobFields, JobRequest, WorkFields, WorkRequest
+from waterclock.proto.spec import JobFields, JobRequest, Node, NodeRequest, WorkRequest
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
@@ -26,8 +26,11 @@ _COMPUTED = {
 """Fields that depend on another one, or have a second spelling: those have a function each."""
 
 _JOB = tuple(name for name in (*JobFields.__struct_fields__, "namespace") if name not in _COMPUTED)
-_WORK = tuple(name for name in WorkFields.__struct_fields__ if name not in _COMPUTED)
+_OF_NODES = {"id", "task", "depends_on", "trigger_rule", "condition", "map"}
+"""Those that make a node one."""
+_NODE = tuple(name for name in Node.__struct_fields__ if name not in _COMPUTED | _OF_NODES)
 assert set(_JOB) <= set(JobRequest.__struct_fields__)
+assert set(_NODE) <= set(NodeRequest.__struct_fields__)
 
 
 _CATCH_UP = JobFields().catch_up
@@ -60,7 +63,7 @@ def plain_fields(request: WorkRequest) -> dict[str, Any]:
     omitted when it is written.
     """
     found: dict[str, Any] = {}
-    for name in _JOB if isinstance(request, JobRequest) else _WORK:
+    for name in _JOB if isinstance(request, JobRequest) else _NODE:
         value = getattr(request, name)
         if value is UNSET or value is None:
             continue
@@ -104,7 +107,7 @@ def catch_up_of(request: JobRequest) -> CatchUp:
     return _CATCH_UP if asked is None else CatchUp(policy=asked)
 
 
-def concurrency_limit_of(request: JobRequest, problems: Problems) -> int | None:
+def concurrency_limit_of(request: WorkRequest, problems: Problems) -> int | None:
     """A key without a limit lets one run at a time; a limit needs a key."""
     key, limit = value_of(request.concurrency_key), value_of(request.concurrency_limit)
     if key is None and limit is not None:
@@ -112,7 +115,7 @@ def concurrency_limit_of(request: JobRequest, problems: Problems) -> int | None:
     return 1 if key is not None and limit is None else limit
 
 
-def rate_of(request: JobRequest, problems: Problems) -> float | None:
+def rate_of(request: WorkRequest, problems: Problems) -> float | None:
     key, rate = value_of(request.rate_key), value_of(request.rate_per_second)
     if (key is None) != (rate is None):
         missing, given = ("rate_key", "rate_per_second") if key is None else ("rate_per_second", "rate_key")

@@ -14,8 +14,9 @@ from waterclock.core.domain.job.validate import Problems
 from waterclock.core.domain.schedule import cron_expression, exclusions
 from waterclock.core.domain.schedule.fire import InvalidSchedule
 from waterclock.core.domain.schedule.fires import SHORTEST_INTERVAL, compile
+from waterclock.core.domain.schedule.local_time import as_instant
 from waterclock.core.domain.schedule.zone import zone
-from waterclock.proto.policies import ScheduleType, Time
+from waterclock.proto.policies import DstGap, ScheduleType
 from waterclock.proto.spec import Handler, JobRequest, JobSpec, PreviewRequest, Schedule
 
 WHEN = ("schedule", "schedule_time", "delay", "cron_expression", "cron", "every", "interval_seconds")
@@ -57,17 +58,18 @@ def schedule_of(
     before = len(problems)
     when = _when(request, now, unsaid, problems)
     _check_type(value_of(request.schedule_type), when, problems)
+    clock = _Clock(value_or(request.timezone, "UTC"), value_or(request.dst_gap, "next_valid"))
     schedule = Schedule(
         schedule_type=when.schedule_type,
-        schedule_time=_moment(when.field, when.time, problems),
+        schedule_time=clock.moment(when.field, when.time, problems),
         cron_expression=when.crons,
         interval_seconds=when.seconds,
-        timezone=value_or(request.timezone, "UTC"),
-        start_at=_moment("start_at", value_of(request.start_at), problems),
-        end_at=_moment("end_at", value_of(request.end_at), problems),
+        timezone=clock.timezone,
+        start_at=clock.moment("start_at", value_of(request.start_at), problems),
+        end_at=clock.moment("end_at", value_of(request.end_at), problems),
         jitter_seconds=value_or(request.jitter_seconds, 0),
         max_fires=value_of(request.max_fires),
-        dst_gap=value_or(request.dst_gap, "next_valid"),
+        dst_gap=clock.gap,
         dst_overlap=value_or(request.dst_overlap, "first"),
         exclude=tuple(value_or(request.exclude, [])),
     )
@@ -130,11 +132,9 @@ def _from_text(text: str, now: int, problems: Problems) -> _When:
 
 def _instant(text: str, now: int, problems: Problems) -> datetime:
     try:
-        return msgspec.convert(text, Time)
-    except msgspec.ValidationError as error:
-        offset = "has no offset: end it with Z or an offset such as +02:00"
-        wrong = f"'{text}' is not an RFC 3339 time such as 2026-12-31T23:59:59Z"
-        problems.add("schedule", offset if "timezone" in str(error) else wrong)
+        return msgspec.convert(text, datetime)
+    except msgspec.ValidationError:
+        problems.add("schedule", f"'{text}' is not an RFC 3339 time such as 2026-12-31T23:59:59Z")
         return datetime_of(now)
 
 
@@ -147,13 +147,27 @@ def _duration(field: str, value: str | float, problems: Problems) -> int:
         return SECOND
 
 
-def _moment(field: str, time: datetime | None, problems: Problems) -> datetime | None:
-    if time is None:
-        return None
-    if not _EARLIEST <= time < _LATEST:
-        problems.add(field, "must be between the years 1970 and 9000")
-        return None
-    return time.astimezone(UTC)
+class _Clock(msgspec.Struct, frozen=True):
+    """The clock on which a time without an offset is read: that of the schedule's own zone."""
+
+    timezone: str
+    gap: DstGap
+
+    def moment(self, field: str, time: datetime | None, problems: Problems) -> datetime | None:
+        if time is None:
+            return None
+        if not _EARLIEST <= (time if time.tzinfo else time.replace(tzinfo=UTC)) < _LATEST:
+            problems.add(field, "must be between the years 1970 and 9000")
+            return None
+        if time.tzinfo:
+            return time.astimezone(UTC)
+        place = zone(self.timezone)
+        if place is None:
+            return None  # that is complained about where it is checked
+        instant = as_instant(time, place, self.gap)
+        if instant is None:
+            problems.add(field, f"there is no such time in {self.timezone}, where the clocks are put forward")
+        return instant
 
 
 def _check_type(wanted: ScheduleType | None, when: _When, problems: Problems) -> None:

@@ -93,6 +93,7 @@ class Dispatch:
                     total=member_count(self._state, spec, parent),
                     output_kept=output_kept,
                     once=_may_be_the_only_run(spec, parent),
+                    deadline=_deadline(spec, now),
                 )
             )
             return
@@ -210,6 +211,12 @@ class Dispatch:
         self._decisions.emit(
             RunCancelRequested(run_id=run.run_id, at=now, actor="scheduler", reason=reason, now=at_once)
         )
+
+
+def _deadline(spec: JobSpec, now: Instant) -> Instant | None:
+    """When a workflow run that opens now is to have ended. The members of a fan-out have their timeout each."""
+    seconds = spec.timeout_seconds if isinstance(spec.task, Workflow) else None
+    return None if seconds is None else now + round(seconds * SECOND)
 
 
 def _may_be_the_only_run(spec: JobSpec, parent: str | None) -> bool:

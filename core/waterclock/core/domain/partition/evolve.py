@@ -291,7 +291,7 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
                 event.pause_after,
                 event.output_kept,
             )
-            run.parameters, run.once = event.parameters, event.once
+            run.parameters, run.once, run.deadline = event.parameters, event.once, event.deadline
             _set_epoch(state, run, event.epoch)
             if event.kind == "wave":
                 state.workflow_runs.setdefault(run.run_id, WorkflowRunState()).to_clear = False
@@ -318,6 +318,7 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
         case RunCancelRequested():
             run.cancelling = True
             run.at_once = run.at_once or event.now
+            run.timed_out = run.timed_out or event.timed_out
         case RunRequested() | RerunRequested() | RunRetryRequested() | RunReported() | NodeCleared():
             pass  # says nothing that the run does not have by now
         case RunSucceeded() | RunSkipped() | RunsMissed() | RunCancelled() | RunClosed() | NodeMarked():

@@ -32,7 +32,7 @@ class FollowUps:
         fires: FireDecider,
     ) -> None:
         self.fan_outs = FanOuts(decisions, dispatch, self.emit)
-        self._workflow_runs = WorkflowRuns(decisions, definitions, dispatch, self.emit)
+        self._workflow_runs = WorkflowRuns(decisions, definitions, dispatch, wheel, self.emit)
         self._decisions = decisions
         self._definitions = definitions
         self._dispatch = dispatch

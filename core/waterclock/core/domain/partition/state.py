@@ -47,6 +47,10 @@ class Run(Struct, kw_only=True, omit_defaults=True, gc=False):
     item: Any = None
     at_once: bool = False
     """It is to be stopped without a grace."""
+    deadline: Instant | None = None
+    """When a run of a workflow is to have ended."""
+    timed_out: bool = False
+    """It is to be stopped because it has not."""
     once: bool = False
     """Its job has no times of its own."""
     route: str = ""

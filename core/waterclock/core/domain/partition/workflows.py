@@ -10,6 +10,8 @@ from waterclock.core.domain.ids import node_run
 from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.definition_cache import Definition, Definitions
 from waterclock.core.domain.partition.dispatch import Dispatch
+from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
+from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.run_part_specs import node_scope
 from waterclock.core.domain.partition.run_parts import WorkflowRunState
 from waterclock.core.domain.partition.state import Run
@@ -19,6 +21,7 @@ from waterclock.core.domain.workflow.shape import Frontier, Shape
 from waterclock.proto.events import (
     Instant,
     RunCancelled,
+    RunCancelRequested,
     RunClosed,
     RunEvent,
     RunOpened,
@@ -29,6 +32,7 @@ from waterclock.proto.spec import Node
 BATCH = 500
 """How many nodes of a workflow run one pass decides."""
 _NAMED = 5
+_TIMED_OUT = "it took longer than its timeout"
 
 Emit = Callable[[RunEvent, Instant], None]
 
@@ -37,20 +41,30 @@ class WorkflowRuns:
     """`emit` decides an event together with what follows from it (see follow_ups.py)."""
 
     def __init__(
-        self, decisions: Decisions, definitions: Definitions, dispatch: Dispatch, emit: Emit
+        self,
+        decisions: Decisions,
+        definitions: Definitions,
+        dispatch: Dispatch,
+        wheel: Wheel[ArmedSchedule | Run],
+        emit: Emit,
     ) -> None:
         self._decisions = decisions
         self._definitions = definitions
         self._dispatch = dispatch
         self._state = decisions.state
         self._emit = emit
+        self._wheel = wheel
         self._frontiers: dict[str, Frontier] = {}
+        self._timed: set[str] = set()
+        """Those with a deadline that have their timer."""
 
     def advance(self, run: Run, now: Instant) -> None:
         """Decide every node whose turn has come; end the run after the last."""
         workflow_run = self._state.workflow_runs[run.run_id]
         if run.status != "RUNNING" and not run.cancelling:
             return
+        if not run.cancelling and run.deadline is not None:
+            self._keep_deadline(run, run.deadline, now)
         if run.cancelling:
             self._cancel(run, workflow_run, now)
             return
@@ -74,6 +88,22 @@ class WorkflowRuns:
         """Drop what was worked out of a workflow run: it is over, or was changed by hand."""
         self._frontiers.pop(run_id, None)
         self._decisions.ended_nodes.pop(run_id, None)
+        self._timed.discard(run_id)
+
+    def _keep_deadline(self, run: Run, deadline: Instant, now: Instant) -> None:
+        if now >= deadline:
+            self._decisions.emit(
+                RunCancelRequested(
+                    run_id=run.run_id,
+                    at=now,
+                    actor="scheduler",
+                    reason=_TIMED_OUT,
+                    timed_out=True,
+                )
+            )
+        elif run.run_id not in self._timed:
+            self._timed.add(run.run_id)
+            self._wheel.add(deadline, run)
 
     def _frontier(self, run: Run, workflow_run: WorkflowRunState, definition: Definition) -> Frontier:
         frontier = self._frontiers.get(run.run_id)
@@ -179,10 +209,11 @@ class WorkflowRuns:
 
     def _cancel(self, run: Run, workflow_run: WorkflowRunState, now: Instant) -> None:
         """Stop the nodes that run; once they have ended, cancel those that have not begun, and the run itself."""
+        reason = "its wave has timed out" if run.timed_out else "its wave is cancelled"
         active = self._decisions.parts_of(run)
         for part in active:
             if not part.cancelling:
-                self._dispatch.cancel(part, "its wave is cancelled", now, at_once=run.at_once)
+                self._dispatch.cancel(part, reason, now, at_once=run.at_once)
         if any(part.run_id in self._state.runs for part in active):
             return
         definition = self._dispatch.definition(run)
@@ -193,7 +224,7 @@ class WorkflowRuns:
                         RunCancelled(
                             run_id=node_run(run.run_id, node),
                             at=now,
-                            reason="its wave is cancelled",
+                            reason=reason,
                             version=run.version,
                             scheduled=run.scheduled,
                             parent=run.run_id,
@@ -203,7 +234,13 @@ class WorkflowRuns:
                     )
         elif not self._definitions.is_gone(run.job_id, run.version):
             return
-        self._emit(RunCancelled(run_id=run.run_id, at=now, reason="cancelled", attempt=run.attempt), now)
+        if run.timed_out:
+            ended: RunEvent = RunClosed(
+                run_id=run.run_id, at=now, succeeded=False, timed_out=True, reason=_TIMED_OUT
+            )
+        else:
+            ended = RunCancelled(run_id=run.run_id, at=now, reason="cancelled", attempt=run.attempt)
+        self._emit(ended, now)
 
     def _close(self, run: Run, workflow_run: WorkflowRunState, shape: Shape, now: Instant) -> None:
         """The leaves decide: a failure that a later node has dealt with is not one of the whole run."""

@@ -76,6 +76,8 @@ def write_step(row: RunRow, event: RunEvent) -> AttemptRow | None:
         case RunFailed() | RunTimedOut():
             _write_outcome(row, event)
             row.reason, row.error_message = clean(event.reason), clean(event.error_message)
+            if type(event) is RunTimedOut:
+                row.error_message = row.error_message or row.reason
             if event.retry_at is not None:
                 row.due_time = event.retry_at
                 return _ended_attempt(row, "FAILED" if isinstance(event, RunFailed) else "TIMED_OUT")
@@ -152,6 +154,7 @@ def _write_composite_step(row: RunRow, event: CompositeEvent) -> None:
             row.output = json_value({"total": event.total, "done": event.done, "failed": event.failed})
         case RunClosed():
             row.end_time, row.reason = event.at, clean(event.reason)
+            row.error_message = row.reason if event.timed_out else None
             row.output = None if event.output is None else json_value(event.output)
         case RerunRequested():
             row.reason = clean(event.note) or f"re-run requested by {clean(event.actor) or 'somebody'}"

@@ -41,7 +41,7 @@ from waterclock.proto.events import (
 )
 from waterclock.proto.verdicts import TERMINAL, RunStatus
 
-_ATTEMPT_ENDS: dict[type, RunStatus | tuple[RunStatus, RunStatus]] = {
+_ATTEMPT_ENDS: dict[type, RunStatus | tuple[RunStatus, ...]] = {
     RunSucceeded: "SUCCESS",
     RunFailed: ("FAILED", "RETRYING"),
     RunTimedOut: ("TIMED_OUT", "RETRYING"),
@@ -51,14 +51,14 @@ _ATTEMPT_ENDS: dict[type, RunStatus | tuple[RunStatus, RunStatus]] = {
     RunLost: ("FAILED", "QUEUED"),
     RunsMissed: "MISSED",
 }
-_BY_HAND: dict[type, RunStatus | tuple[RunStatus, RunStatus]] = {NodeMarked: ("SKIPPED", "SUCCESS")}
-_RERUN: dict[type, RunStatus | tuple[RunStatus, RunStatus]] = {
+_BY_HAND: dict[type, RunStatus | tuple[RunStatus, ...]] = {NodeMarked: ("SKIPPED", "SUCCESS")}
+_RERUN: dict[type, RunStatus | tuple[RunStatus, ...]] = {
     RerunRequested: "WAITING",
     NodeCleared: "WAITING",
 }
-_REVIVED: dict[type, RunStatus | tuple[RunStatus, RunStatus]] = {RunRetryRequested: "WAITING", **_RERUN}
+_REVIVED: dict[type, RunStatus | tuple[RunStatus, ...]] = {RunRetryRequested: "WAITING", **_RERUN}
 
-TRANSITIONS: dict[RunStatus | None, dict[type, RunStatus | tuple[RunStatus, RunStatus]]] = {
+TRANSITIONS: dict[RunStatus | None, dict[type, RunStatus | tuple[RunStatus, ...]]] = {
     None: {
         RunRequested: "WAITING",
         RunWaiting: "WAITING",
@@ -96,7 +96,7 @@ TRANSITIONS: dict[RunStatus | None, dict[type, RunStatus | tuple[RunStatus, RunS
         RunCancelRequested: "RUNNING",
         RunProgressed: "RUNNING",
         RunReported: "RUNNING",
-        RunClosed: ("FAILED", "SUCCESS"),
+        RunClosed: ("FAILED", "SUCCESS", "TIMED_OUT"),
     },
     "RETRYING": {
         **_BY_HAND,
@@ -112,7 +112,7 @@ TRANSITIONS: dict[RunStatus | None, dict[type, RunStatus | tuple[RunStatus, RunS
     "SKIPPED": _REVIVED,
     "MISSED": _REVIVED,
 }
-"""(state, event) -> state. Of a pair, the event itself says which: see `second_target`."""
+"""(state, event) -> state. Of several, the event itself says which: see `_which`."""
 
 EVIDENCE = (
     OutcomeRejected,
@@ -130,22 +130,22 @@ EVIDENCE = (
 """Events that never change a run."""
 
 
-def second_target(event: RunEvent) -> bool:
-    """Whether an event with two possible targets takes the second: the run goes on, or the better end."""
+def _which(event: RunEvent) -> int:
+    """Which of several targets an event takes: the second is that the run goes on, or the better end."""
     if isinstance(event, RunFailed | RunTimedOut):
-        return event.retry_at is not None
+        return int(event.retry_at is not None)
     if isinstance(event, RunLost):
-        return not event.dead
-    if isinstance(event, RunClosed | NodeMarked):
-        return event.succeeded
-    return False
+        return int(not event.dead)
+    if isinstance(event, RunClosed):
+        return 2 if event.timed_out else int(event.succeeded)
+    return int(isinstance(event, NodeMarked) and event.succeeded)
 
 
 def transition(status: RunStatus | None, event: RunEvent) -> RunStatus | None:
     """The state after an event, or None where the table has no such step: the event is stale and changes nothing."""
     target = TRANSITIONS[status].get(type(event))
     if isinstance(target, tuple):
-        return target[1] if second_target(event) else target[0]
+        return target[_which(event)]
     return target
 
 

@@ -62,10 +62,15 @@ def node_spec(spec: JobSpec, node: Node) -> JobSpec:
         max_retries=node.max_retries,
         retry=node.retry,
         timeout_seconds=node.timeout_seconds,
-        delivery=spec.delivery,
+        slots=node.slots,
+        concurrency_key=node.concurrency_key,
+        concurrency_limit=node.concurrency_limit,
+        rate_key=node.rate_key,
+        rate_per_second=node.rate_per_second,
+        delivery=node.delivery or spec.delivery,
         critical=spec.critical,
-        limits=spec.limits,
-        secrets=spec.secrets,
+        limits=node.limits or spec.limits,
+        secrets=(*spec.secrets, *node.secrets),
         fan_out=node.map,
     )
 
