@@ -215,7 +215,7 @@ class PartitionRoom:
     def has(self, route: str) -> bool:
         if route == PARTS:
             return not self._credit.is_overcommitted
-        state = self._credit.route(route)
+        state = self._credit.routes.get(route) or self._credit.route(route)
         used = self.unserved if state is self._credit.unserved else self.used[route]
         if state.used < state.limit * _FREE or used < state.limit * self._credit.equal_part:
             return True
@@ -226,7 +226,7 @@ class PartitionRoom:
         return self._credit.route(route).waits_for_slots
 
     def began(self, route: str) -> None:
-        state = self._credit.route(route)
+        state = self._credit.routes.get(route) or self._credit.route(route)
         self.used[route] += 1
         state.used += 1
         if state is self._credit.unserved:
@@ -234,11 +234,11 @@ class PartitionRoom:
 
     def ended(self, route: str, ran: int | None) -> None:
         credit = self._credit
-        state = credit.route(route)
+        state = credit.routes.get(route) or credit.route(route)
         if state is credit.unserved and ran is not None:
             state = credit.serve(route)  # somebody has executed it
-        self.used[route] -= 1
-        if not self.used[route]:
+        left = self.used[route] = self.used[route] - 1
+        if not left:
             del self.used[route]
         state.used -= 1
         if state is credit.unserved:

@@ -240,6 +240,7 @@ def test_what_waits_for_slow_work_is_a_queue_and_no_lag() -> None:
 def test_what_somebody_serves_from_now_on_no_longer_waits_with_what_nobody_serves() -> None:
     partition = Partition(room=0)
     partition.create("waits", once())
+    partition.tick(at(0))
     (route,) = {route for _, route in partition.owner.backlog.counts}
     partition.room.served = frozenset()
     partition.tick(at(1))

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from waterclock.core.domain.bounded_map import BoundedMap
 from waterclock.core.domain.ids import node_of
 from waterclock.core.domain.partition.dependency_state import Notice
-from waterclock.core.domain.partition.evolve import evolve
+from waterclock.core.domain.partition.evolve import begin_queued, change_run, evolve
 from waterclock.core.domain.partition.room import Room
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.proto.events import (
@@ -117,34 +117,45 @@ class Decisions:
             self._unconfirmed.setdefault(ended.run.parent, set()).add(event.run_id)
         return ended
 
+    def begin(self, event: RunQueued, spec: JobSpec) -> None:
+        """Decide that a run is queued which is new, and no part of another: `emit` for what is most frequent."""
+        self.open.events.append(event)
+        self.open.queued.append((event, spec))
+        run = begin_queued(self.state, event)
+        self.by_job.setdefault(run.job_id, {})[run.run_id] = run
+        self.room.began(run.route)
+
     def apply(self, event: RunEvent) -> Ended | None:
         """Apply an event, decided here or read from the log."""
-        runs = self.state.runs
-        run = runs.get(event.run_id)
-        known = run is not None
-        before = run.route if run is not None and run.has_work else ""
-        ends_node = (
-            not known
-            and isinstance(event, _ENDS_WITHOUT_RUN)
-            and self._is_open_node(event.parent, event.run_id)
-        )
-        ended = evolve(self.state, event)
-        run = runs.get(event.run_id)
-        after = run.route if run is not None and run.has_work else ""
+        run = self.state.runs.get(event.run_id)
+        if run is None:
+            self._apply_without_run(event)
+            return None
+        before = run.route if run.has_work else ""
+        ended = change_run(self.state, run, event)
+        after = run.route if ended is None and run.has_work else ""
         if before != after:
             self._changed_room(before, after, event)
         if ended is not None:
-            of_job = self.by_job[ended.run.job_id]
+            of_job = self.by_job[run.job_id]
             del of_job[event.run_id]
             if not of_job:
-                del self.by_job[ended.run.job_id]
-            self._part_ended(ended.run.parent, event.run_id)
-        elif run is not None:
-            if not known:
-                self.by_job.setdefault(run.job_id, {})[run.run_id] = run
+                del self.by_job[run.job_id]
+            if run.parent is not None:
+                self._part_ended(run.parent, event.run_id)
+        return ended
+
+    def _apply_without_run(self, event: RunEvent) -> None:
+        """It may begin one."""
+        ends_node = isinstance(event, _ENDS_WITHOUT_RUN) and self._is_open_node(event.parent, event.run_id)
+        evolve(self.state, event)
+        run = self.state.runs.get(event.run_id)
+        if run is not None:
+            self.by_job.setdefault(run.job_id, {})[run.run_id] = run
+            if run.route and run.has_work:
+                self.room.began(run.route)
         elif ends_node:
             self._part_ended(getattr(event, "parent", None), event.run_id)
-        return ended
 
     def advance_later(self, run_id: str | None) -> None:
         """Look at a run with parts again before the pass is over, or in the next one."""

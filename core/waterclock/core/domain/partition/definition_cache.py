@@ -37,6 +37,10 @@ class Definitions:
         shape = shape_of(spec.task) if isinstance(spec.task, Workflow) else None
         self._known[job_id, version] = Definition(spec, shape)
 
+    def remember_plain(self, job_id: str, version: int, spec: JobSpec) -> None:
+        """One that is no workflow."""
+        self._known[job_id, version] = Definition(spec)
+
     def forget(self, job_id: str, version: int) -> None:
         """Nothing more is to come of it, for now."""
         self._known.forget((job_id, version))

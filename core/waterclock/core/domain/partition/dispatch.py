@@ -105,13 +105,13 @@ class Dispatch:
             due=due,
             attempt=attempt if again is None else again.attempt + 1,
             again=again is not None,
-            first_attempt=attempt if again is None else again.first_attempt,
             crash_count=0 if again is None else again.crash_count,
             trigger=trigger,
             queue=spec.queue,
             tier=spec.tier,
             priority=spec.priority,
             handler=spec.task.handler if isinstance(spec.task, Handler) else None,
+            first_attempt=attempt if again is None else again.first_attempt,
             pause_after=spec.pause_on_failure,
             fire=fire,
             parent=parent if again is None else again.parent,
@@ -119,7 +119,7 @@ class Dispatch:
             output_kept=output_kept if again is None else again.output_kept,
             item=item if again is None else again.item,
             once=_may_be_the_only_run(spec, parent if again is None else again.parent),
-            behind_ms=(behind := self._behind(spec, due, now)),
+            behind_ms=(behind := self.behind(spec, due, now)),
             slowed=bool(behind) and self._decisions.room.saturated,
         )
         self._decisions.emit(event)
@@ -146,7 +146,7 @@ class Dispatch:
             again=run,
         )
 
-    def _behind(self, spec: JobSpec, due: Instant, now: Instant) -> int | None:
+    def behind(self, spec: JobSpec, due: Instant, now: Instant) -> int | None:
         """How far behind the system was, if a run is queued late and others wait."""
         if now - due <= _LATE or not self._decisions.late:
             return None

@@ -16,7 +16,7 @@ from waterclock.proto.events import (
     RunEvent,
 )
 
-_OF_DEPENDENCIES = (DependenciesChanged, DependenciesUsed, DependencyCompleted)
+_OF_DEPENDENCIES: tuple[type, ...] = (DependenciesChanged, DependenciesUsed, DependencyCompleted)
 
 
 class Diverged(Exception):
@@ -51,10 +51,10 @@ class UnreadDecisions:
 
     def contradict(self, event: RunEvent, sequence: int) -> bool:
         """Whether somebody else's frame should have been read before what was decided."""
-        return self._last.get(_subject(event), 0) > sequence
+        return bool(self._last) and self._last.get(_subject(event), 0) > sequence
 
 
 def _subject(event: RunEvent) -> str:
     """What must not have changed unread when something is decided about it. What a job waits for is another thing than
     who waits for it."""
-    return f"{event.run_id}<" if isinstance(event, _OF_DEPENDENCIES) else event.run_id
+    return f"{event.run_id}<" if type(event) in _OF_DEPENDENCIES else event.run_id

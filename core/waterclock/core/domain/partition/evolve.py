@@ -62,7 +62,12 @@ def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
     if run is None:
         _without_run(state, event)
         return None
-    if isinstance(event, RunsMissed) and event.count > 1:
+    return change_run(state, run, event)
+
+
+def change_run(state: PartitionState, run: Run, event: RunEvent) -> Ended | None:
+    """Apply an event about a run that is in the state."""
+    if type(event) is RunsMissed and event.count > 1:
         return None
     if is_stale(run.attempt, run.executor_id, event):
         return None
@@ -77,6 +82,38 @@ def evolve(state: PartitionState, event: RunEvent) -> Ended | None:
     return None
 
 
+def begin_queued(state: PartitionState, event: RunQueued) -> Run:
+    """A fire of a schedule is queued: a run that is new, and no part of another."""
+    run_id = event.run_id
+    job_id = job_of(run_id)
+    _mark_fire(state, job_id, event.scheduled, event.due, event.version)
+    run = state.runs[run_id] = Run(
+        run_id=run_id,
+        job_id=job_id,
+        version=event.version,
+        scheduled=event.scheduled,
+        due=event.due,
+        status="QUEUED",
+        attempt=event.attempt,
+        first_attempt=event.first_attempt,
+        crash_count=event.crash_count,
+        trigger=event.trigger,
+        queued_at=event.at,
+        pause_after=event.pause_after,
+        epoch=event.epoch,
+        output_kept=event.output_kept,
+        item=event.item,
+        once=event.once,
+        route=route_of(event.queue, event.handler, event.tier),
+        priority=event.priority,
+    )
+    if state.skips:
+        state.skips.pop(run_id, None)
+    if event.fire is not None:
+        state.fires_taken[job_id] = event.fire
+    return run
+
+
 def move_cursor(state: PartitionState, cursor: Cursor) -> None:
     """The owner has come further. What its cursor covers now need not be remembered as decided ahead of it."""
     before, state.cursor = state.cursor, cursor
@@ -87,14 +124,17 @@ def move_cursor(state: PartitionState, cursor: Cursor) -> None:
 
 def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) -> None:
     del state.runs[run.run_id]
-    state.workflow_runs.pop(run.run_id, None)
-    state.fan_outs.pop(run.run_id, None)
-    _count_failures(state, run, event)
+    if run.parts:
+        state.workflow_runs.pop(run.run_id, None)
+        state.fan_outs.pop(run.run_id, None)
+    if state.failures or run.pause_after is not None:
+        _count_failures(state, run, event)
     if status == "SUCCESS" and run.notifies_dependents:
+        notices = state.notices
         if run.once:
-            dependency_state.remember_success(state.notices, run.job_id, run.run_id, run.scheduled)
-        if run.job_id in state.notices.dependents:
-            dependency_state.notify_dependents(state.notices, run.job_id, run.run_id, run.scheduled, event.at)
+            dependency_state.remember_success(notices, run.job_id, run.run_id, run.scheduled)
+        if run.job_id in notices.dependents:
+            dependency_state.notify_dependents(notices, run.job_id, run.run_id, run.scheduled, event.at)
     if run.parent is None:
         return
     output = event.output if isinstance(event, RunSucceeded | RunClosed | NodeMarked) else None
@@ -119,6 +159,8 @@ def _without_run(state: PartitionState, event: RunEvent) -> None:
     match event:
         case RunQueued(again=True):
             pass
+        case RunQueued(parent=None) if event.trigger in _OF_SCHEDULES:
+            begin_queued(state, event)
         case RunQueued() | RunWaiting() | RunOpened():
             if _is_void(state, event):
                 if event.trigger == "fan_out":

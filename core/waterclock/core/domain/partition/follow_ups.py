@@ -58,7 +58,7 @@ class FollowUps:
 
     def after_event(self, event: RunEvent, ended: Ended | None, now: Instant) -> None:
         """Somebody else wrote an event, which has been applied."""
-        if isinstance(event, NodeMarked):
+        if type(event) is NodeMarked:
             self._node_marked(ended, now)
         if ended is not None:
             self._ended(ended, now)

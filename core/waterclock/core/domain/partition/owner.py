@@ -22,6 +22,7 @@ from waterclock.core.domain.partition.due.backlog import Backlog
 from waterclock.core.domain.partition.due.catch_up import GRACE
 from waterclock.core.domain.partition.due.due_fires import FireDecider
 from waterclock.core.domain.partition.due.due_work import DueWork
+from waterclock.core.domain.partition.due.one_shots import OneShots
 from waterclock.core.domain.partition.due.overdue_fires import OverdueFires
 from waterclock.core.domain.partition.due.schedules import Schedules
 from waterclock.core.domain.partition.due.timing_index import IndexEntry
@@ -64,7 +65,8 @@ class Owner:
         fires = FireDecider(decisions, dispatch)
         self.backlog = Backlog(room.served)
         self._overdue = OverdueFires(decisions, definitions, fires)
-        self.schedules = Schedules(partition, decisions, self._wheel, self.backlog, self._overdue)
+        one_shots = OneShots(decisions, definitions, dispatch)
+        self.schedules = Schedules(partition, decisions, self._wheel, self.backlog, self._overdue, one_shots)
         self._due_work = DueWork(decisions, dispatch, self._wheel, self.backlog, self.schedules, now)
         self._backfills = Backfills(decisions, definitions, dispatch)
         self._dependent_jobs = DependentJobs(decisions, definitions, dispatch, fires)
@@ -281,7 +283,10 @@ class Owner:
     # -- passes -----------------------------------------------------------------------------------------
 
     def take_pass(self) -> Pass:
-        """What was decided since the last one. The cursor covers it: frame and position are one write."""
+        """What was decided since the last one. The cursor covers it: frame and position are one write. What is due and
+        no tick has looked at, as during a takeover, stands in line."""
+        for item in self.schedules.take_fresh():
+            self.schedules.wait(item)
         self._cover(self.state.cursor.time)
         taken = self._decisions.take_pass()
         outbox = self.state.notices.outbox

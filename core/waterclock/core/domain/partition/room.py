@@ -81,11 +81,12 @@ def lane(priority: int, recurring: bool, namespace: str, route: str) -> Lane:
 
 
 def route_of_spec(spec: JobSpec) -> str:
-    if isinstance(spec.task, Workflow) or spec.fan_out is not None:
+    task = spec.task
+    if type(task) is Workflow or spec.fan_out is not None:
         return PARTS
-    return route_of(spec.queue, spec.task.handler if isinstance(spec.task, Handler) else None, spec.tier)
+    return route_of(spec.queue, task.handler if type(task) is Handler else None, spec.tier)
 
 
 def lane_of(spec: JobSpec) -> Lane:
-    recurring = spec.schedule.schedule_type in ("CRON", "INTERVAL")
-    return lane(spec.priority, recurring, spec.namespace, route_of_spec(spec))
+    kind = spec.schedule.schedule_type
+    return lane(spec.priority, kind == "CRON" or kind == "INTERVAL", spec.namespace, route_of_spec(spec))

@@ -60,7 +60,7 @@ class Run(Struct, kw_only=True, omit_defaults=True, gc=False):
     @property
     def has_work(self) -> bool:
         """Whether there should be a work message, or an executor that has it."""
-        return self.status in ("QUEUED", "RUNNING") and not self.parts
+        return not self.parts and (self.status == "QUEUED" or self.status == "RUNNING")
 
     @property
     def notifies_dependents(self) -> bool:

@@ -2,6 +2,8 @@
 and a test walks it.
 """
 
+from typing import Any, get_args
+
 from waterclock.proto.events import (
     BackfillEnded,
     BackfillRequested,
@@ -149,17 +151,21 @@ def transition(status: RunStatus | None, event: RunEvent) -> RunStatus | None:
     return target
 
 
-_OF_ATTEMPT = (RunStarted, RunLost)
-_BY_EXECUTOR = (Outcome, RunReported)
+_BY_EXECUTOR: dict[type, bool] = {RunStarted: False, RunLost: False} | {
+    kind: True for kind in get_args(RunEvent) if issubclass(kind, (Outcome, RunReported))
+}
+"""Events that speak of one attempt, and whether only the executor that has it may."""
 
 
 def is_stale(attempt: int, executor_id: str | None, event: RunEvent) -> bool:
     """Whether an executor speaks of another attempt than the current one, or for an executor that was replaced."""
-    if isinstance(event, _OF_ATTEMPT):
-        return event.attempt != attempt
-    if isinstance(event, _BY_EXECUTOR):
-        return event.attempt != attempt or executor_id not in (None, event.executor_id)
-    return False
+    by_executor = _BY_EXECUTOR.get(type(event))
+    if by_executor is None:
+        return False
+    said: Any = event
+    if said.attempt != attempt:
+        return True
+    return by_executor and executor_id is not None and executor_id != said.executor_id
 
 
 def attempt_used_up(status: RunStatus | None, attempt: int, event: RunEvent) -> int | None:

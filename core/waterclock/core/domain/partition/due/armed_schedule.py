@@ -3,14 +3,14 @@
 from msgspec import Struct
 
 from waterclock.core.domain.ids import run_id
-from waterclock.core.domain.instants import MINUTE
+from waterclock.core.domain.instants import MINUTE, instant_of
 from waterclock.core.domain.partition.due.timing_index import IndexEntry, decode_entry, encode_entry
 from waterclock.core.domain.partition.room import Lane, lane_of
 from waterclock.core.domain.schedule.fires import Fires, jittered
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.events import Instant
 from waterclock.proto.names import timing_bucket, timing_hot
-from waterclock.proto.spec import JobSpec
+from waterclock.proto.spec import JobSpec, Schedule
 
 
 class ArmedSchedule(Struct, kw_only=True, gc=False):
@@ -40,17 +40,22 @@ class ArmedSchedule(Struct, kw_only=True, gc=False):
         """`entry`: of the index, if it is at hand."""
         self.packed, self.spec, self.fires = entry or self.entry(), None, None
 
-    def unpack(self) -> tuple[JobSpec, Fires]:
+    def unpack(self) -> JobSpec:
         if self.spec is None:
             self.spec = decode_entry(self.packed).spec
             self.packed = b""
+        return self.spec
+
+    def compiled(self) -> Fires:
+        """All its fires; of a one-shot nobody asks for them, but where it is bounded."""
         if self.fires is None:
-            self.fires = compile_schedule(self.spec.schedule, self.spec.name)
-        return self.spec, self.fires
+            spec = self.unpack()
+            self.fires = compile_schedule(spec.schedule, spec.name)
+        return self.fires
 
     def entry(self) -> bytes:
         """As it stands in the timing index."""
-        spec, _ = self.unpack()
+        spec = self.unpack()
         return encode_entry(IndexEntry(job_id=self.job_id, version=self.version, spec=spec, since=self.since))
 
     def key(self, partition: int) -> str:
@@ -61,10 +66,10 @@ class ArmedSchedule(Struct, kw_only=True, gc=False):
 
     def due_at(self, scheduled: Instant) -> Instant:
         """When the fire of that time is due: jitter puts it later."""
-        spec, fires = self.unpack()
+        spec = self.unpack()
         if not spec.schedule.jitter_seconds:
             return scheduled
-        following = fires.after(scheduled)
+        following = self.compiled().after(scheduled)
         return jittered(
             spec.schedule,
             run_id(self.job_id, scheduled),
@@ -78,9 +83,15 @@ def arm_next(
 ) -> ArmedSchedule | None:
     """A schedule armed for its first fire after an instant; None: it has none. `since`: its earlier fires are not its
     own to take."""
-    fires = compile_schedule(spec.schedule, spec.name)
-    fire = fires.after(after)
-    if fire is None:
+    fires: Fires | None = None
+    scheduled = plain_time(spec.schedule)
+    if scheduled is None:
+        fires = compile_schedule(spec.schedule, spec.name)
+        fire = fires.after(after)
+        if fire is None:
+            return None
+        scheduled = fire.scheduled
+    elif scheduled <= after:
         return None
     item = ArmedSchedule(
         job_id=job_id,
@@ -88,10 +99,41 @@ def arm_next(
         lane=lane_of(spec),
         since=since,
         after=after,
-        scheduled=fire.scheduled,
-        due=fire.scheduled,
+        scheduled=scheduled,
+        due=scheduled,
         spec=spec,
         fires=fires,
     )
-    item.due = item.due_at(fire.scheduled)
+    if fires is not None:
+        item.due = item.due_at(scheduled)
     return item
+
+
+def one_shot(job_id: str, version: int, spec: JobSpec, *, since: Instant, at: Instant) -> ArmedSchedule:
+    """Armed for its only fire."""
+    return ArmedSchedule(
+        job_id=job_id,
+        version=version,
+        lane=lane_of(spec),
+        since=since,
+        after=since,
+        scheduled=at,
+        due=at,
+        spec=spec,
+        fires=None,
+    )
+
+
+def plain_time(schedule: Schedule) -> Instant | None:
+    """When a one-shot fires, where nothing but its time says so. None: its schedule has to be compiled."""
+    time = schedule.schedule_time
+    if (
+        time is None
+        or schedule.schedule_type != "FUTURE"
+        or schedule.jitter_seconds
+        or schedule.exclude
+        or schedule.start_at is not None
+        or schedule.end_at is not None
+    ):
+        return None
+    return instant_of(time)

@@ -69,6 +69,12 @@ class DueWork:
                     self._dispatch.queue_again(item, now)
                 else:
                     backlog.add(item, lane(item.priority, True, namespace_of(item.job_id), item.route))
+        for item in self._schedules.take_fresh():
+            if at_once and not backlog and has_room(item.lane.route):
+                at_once -= 1
+                self._schedules.fire(item, now)
+            else:
+                self._schedules.wait(item)
         self._decisions.late = bool(backlog)
         self._decisions.behind = now - (self._late_since() or now)
         more = self._decide_waiting(now) if backlog else False

@@ -45,12 +45,13 @@ class OverdueFires:
 
         `final`: the definition ends there, so a fire that jitter puts a little later is taken now.
         """
-        spec, fires = item.unpack()
+        spec = item.unpack()
         self._definitions.remember(item.job_id, item.version, spec)
         if not item.lane.recurring:
             item.after = item.scheduled
             self._fires.decide(_due_fire(item, spec, item.scheduled, item.due), now)
             return True
+        fires = item.compiled()
         end = until if final else self._decidable(item, fires, until)
         while item.scheduled <= end and (most is None or most > 0):
             if self.exhausted(item.job_id, spec):
@@ -82,7 +83,7 @@ class OverdueFires:
 
     def _decidable(self, item: ArmedSchedule, fires: Fires, until: Instant) -> Instant:
         """Up to where fires may be decided: jitter can put the due time of the last one after `until`."""
-        spec, _ = item.unpack()
+        spec = item.unpack()
         if not spec.schedule.jitter_seconds:
             return until
         last = fires.previous(until)

@@ -4,12 +4,17 @@ from collections.abc import Iterable
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.decisions import Decisions
-from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule, arm_next
+from waterclock.core.domain.partition.due.armed_schedule import (
+    ArmedSchedule,
+    arm_next,
+    one_shot,
+    plain_time,
+)
 from waterclock.core.domain.partition.due.backlog import Backlog
+from waterclock.core.domain.partition.due.one_shots import OneShots
 from waterclock.core.domain.partition.due.overdue_fires import Gap, OverdueFires
 from waterclock.core.domain.partition.due.timing_index import IndexEntry, is_hot
 from waterclock.core.domain.partition.due.timing_wheel import Wheel
-from waterclock.core.domain.partition.room import lane_of
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.schedule.fires import counts_from
 from waterclock.proto.events import (
@@ -40,12 +45,16 @@ class Schedules:
         wheel: Wheel[ArmedSchedule | Run],
         backlog: Backlog,
         overdue: OverdueFires,
+        one_shots: OneShots,
     ) -> None:
         self._partition = partition
         self._decisions = decisions
         self._wheel = wheel
         self._backlog = backlog
         self._overdue = overdue
+        self._one_shots = one_shots
+        self._fresh: list[ArmedSchedule] = []
+        """Due when their definition was read, just now. If there is room for them they need not stand in line."""
         self.armed: dict[str, ArmedSchedule] = {}
         self.loaded_until: Instant = 0
         """The index is in memory up to this instant."""
@@ -56,6 +65,8 @@ class Schedules:
         """A definition changed. What the old one had due until then is still decided by it."""
         job_id = event.job_id
         old = self.armed.pop(job_id, None)
+        if old is None and type(event) is JobCreated and self._arm_one_shot(event, version, now):
+            return
         decided = 0
         if old is not None:
             self._backlog.drop(old)
@@ -93,7 +104,7 @@ class Schedules:
             return
         item = arm_next(job_id, version, spec, since=after, after=max(after, decided))
         if item is not None and item.due <= now:
-            item.hot = is_hot(item.unpack()[1], item.scheduled)
+            item.hot = _is_hot(item)
             item.paused = _pause_before(event)
             self._arm_unsettled(item)
 
@@ -116,37 +127,52 @@ class Schedules:
         """Whether it is still the one that counts for its job."""
         return self.armed.get(item.job_id) is item
 
+    def take_fresh(self) -> list[ArmedSchedule]:
+        """What was due when its definition was read, since the last time; a higher priority first."""
+        if not self._fresh:
+            return []
+        fresh, self._fresh = self._fresh, []
+        fresh.sort(key=_by_priority)
+        return [item for item in fresh if self.is_armed(item)]
+
+    def wait(self, item: ArmedSchedule) -> None:
+        """It is due, and stands in line."""
+        self._pack(item, self._backlog)
+        self._backlog.add(item, item.lane)
+
     def fire(self, item: ArmedSchedule, now: Instant) -> None:
         """An armed schedule has come due and has room."""
         if not self.is_armed(item):
             return
-        if self._overdue.decide(item, now, now, most=1 if self._backlog else _AT_ONCE):
+        if self._one_shots.queue(item, now):
+            del self.armed[item.job_id]
+        elif self._overdue.decide(item, now, now, most=1 if self._backlog else _AT_ONCE):
             del self.armed[item.job_id]
             if item.lane.recurring:
                 self._move_on(item, now)
         else:
             if not item.hot:  # it has left the minute under which the index has it
                 self._decisions.write_index(item.key(self._partition), item.entry())
-            self._pack(item, self._backlog)
-            self._backlog.add(item, item.lane)
+            self.wait(item)
 
     # -- arming -----------------------------------------------------------------------------------------
 
+    def _arm_one_shot(self, event: JobCreated, version: int, now: Instant) -> bool:
+        """A new job that runs once and at once, or at a time that nothing else narrows. False: it is another."""
+        schedule = event.spec.schedule
+        if schedule.schedule_type == "IMMEDIATE":
+            self._arm_now(event, version)
+            return True
+        time = None if schedule.max_fires is not None else plain_time(schedule)
+        if time is None:
+            return False
+        since = min(event.at, time - 1)
+        self._store(one_shot(event.job_id, version, event.spec, since=since, at=time), now)
+        return True
+
     def _arm_now(self, event: JobCreated, version: int) -> None:
         """A job that is due as soon as it is accepted."""
-        self._arm_unsettled(
-            ArmedSchedule(
-                job_id=event.job_id,
-                version=version,
-                lane=lane_of(event.spec),
-                since=event.at,
-                after=event.at,
-                scheduled=event.at,
-                due=event.at,
-                spec=event.spec,
-                fires=None,
-            )
-        )
+        self._arm_unsettled(one_shot(event.job_id, version, event.spec, since=event.at, at=event.at))
 
     def _arm(self, event: JobEvent, version: int, after: Instant, now: Instant) -> None:
         """Find the next fire of a new definition, store it in the index, and arm it if it is near."""
@@ -165,11 +191,13 @@ class Schedules:
         self._store(item, now)
 
     def _arm_unsettled(self, item: ArmedSchedule) -> None:
-        """It is due already. It waits in the backlog, for a moment or for longer."""
+        """It is due already: decided in this pass, or it stands in line."""
         item.unsettled = True
         self.armed[item.job_id] = item
-        self._pack(item, self._backlog)
-        self._backlog.add(item, item.lane)
+        if len(self._fresh) < _UNPACKED:
+            self._fresh.append(item)
+        else:
+            self.wait(item)
 
     def _rearm(self, entry: IndexEntry, decided: Instant, now: Instant) -> None:
         """Arm a stored entry from where the log says that decisions stand."""
@@ -184,17 +212,16 @@ class Schedules:
             item = arm_next(entry.job_id, entry.version, spec, since=entry.since, after=item.scheduled)
         if item is None:
             return
-        _, fires = item.unpack()
-        last = fires.previous(item.scheduled - 1)
+        last = item.compiled().previous(item.scheduled - 1) if item.lane.recurring else None
         item.after = entry.since if last is None else max(entry.since, last.scheduled)
-        item.hot = is_hot(fires, item.scheduled)
+        item.hot = _is_hot(item)
         self.armed[item.job_id] = item
         if item.due > now + _SOON:
             self._pack(item, self.armed)
         self._wheel.add(item.due, item)
 
     def _move_on(self, item: ArmedSchedule, now: Instant) -> None:
-        spec, fires = item.unpack()
+        spec = item.unpack()
         if self._overdue.exhausted(item.job_id, spec):
             self._end(item.job_id, item.version, f"max_fires of {spec.schedule.max_fires} reached", now)
             self._leave_index(item)
@@ -205,7 +232,7 @@ class Schedules:
             self._leave_index(item)
             return
         if item.hot:
-            following.hot = is_hot(fires, following.scheduled)
+            following.hot = _is_hot(following)
             if following.hot:
                 self.armed[item.job_id] = following
                 self._pack(following, self.armed)
@@ -223,8 +250,7 @@ class Schedules:
         """Write a schedule to the index, and arm it if its fire is near. What is due already need not be written: until
         it is decided, its definition is read again by whoever takes over. But where it recurs, its next fires follow
         from the entry."""
-        _, fires = item.unpack()
-        item.hot = is_hot(fires, item.scheduled)
+        item.hot = _is_hot(item)
         entry = b""
         if item.hot or item.due > now or item.scheduled >= self.loaded_until:
             entry = item.entry()
@@ -246,6 +272,14 @@ class Schedules:
 
     def _end(self, job_id: str, version: int, reason: str, now: Instant) -> None:
         self._decisions.emit(ScheduleEnded(run_id=job_id, at=now, version=version, reason=reason))
+
+
+def _by_priority(item: ArmedSchedule) -> int:
+    return -item.lane.priority
+
+
+def _is_hot(item: ArmedSchedule) -> bool:
+    return item.lane.recurring and is_hot(item.compiled(), item.scheduled)
 
 
 def _counts_after(event: JobEvent) -> Instant | None:

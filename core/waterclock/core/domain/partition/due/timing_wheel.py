@@ -61,10 +61,13 @@ class Wheel(Generic[T]):
                 if level == 0:
                     due.extend(items)
                 else:
-                    for at, item in items:
-                        self._place(at, item)
-                    due.extend(overdue)
-                    overdue.clear()
+                    if level < _LEVELS - 1 and start + (1 << (level * _BITS)) - 1 <= target:
+                        due.extend(items)  # all of them are due; in the last level some may be of much later
+                    else:
+                        for at, item in items:
+                            self._place(at, item)
+                        due.extend(overdue)
+                        overdue.clear()
                 found = self._next_occupied()
             due.sort(key=_due)
             overdue.extend(due)

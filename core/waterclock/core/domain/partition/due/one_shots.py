@@ -1,0 +1,63 @@
+"""A one-shot that nothing but room could have kept from running: queued straight away.
+
+Millions of them pass through, and each asks the same questions with the same answers. Here they are asked in a few
+microseconds; whatever has another answer takes the way of all fires (due_fires.py), which decides the same.
+"""
+
+from waterclock.core.domain.ids import run_id
+from waterclock.core.domain.partition.decisions import Decisions
+from waterclock.core.domain.partition.definition_cache import Definitions
+from waterclock.core.domain.partition.dispatch import Dispatch
+from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
+from waterclock.core.domain.partition.room import PARTS
+from waterclock.proto.events import Instant, RunQueued
+from waterclock.proto.spec import Handler
+
+
+class OneShots:
+    def __init__(self, decisions: Decisions, definitions: Definitions, dispatch: Dispatch) -> None:
+        self._decisions = decisions
+        self._definitions = definitions
+        self._dispatch = dispatch
+        self._state = decisions.state
+
+    def queue(self, item: ArmedSchedule, now: Instant) -> bool:
+        """Queue its only run. False: there is more to decide about it, and nothing has been."""
+        decisions, state, job_id, lane = self._decisions, self._state, item.job_id, item.lane
+        if (
+            lane.recurring
+            or lane.route == PARTS
+            or job_id in decisions.by_job
+            or job_id in state.dependencies
+        ):
+            return False
+        spec = item.spec
+        if spec is None:
+            spec = item.unpack()
+        if spec.start_deadline_seconds is not None or spec.schedule.max_fires is not None:
+            return False
+        scheduled, due = item.scheduled, item.due
+        name = run_id(job_id, scheduled)
+        if name in state.skips:
+            return False
+        task = spec.task
+        behind = self._dispatch.behind(spec, due, now) if decisions.late else None
+        event = RunQueued(
+            run_id=name,
+            at=now,
+            version=item.version,
+            scheduled=scheduled,
+            due=due,
+            queue=spec.queue,
+            tier=spec.tier,
+            priority=spec.priority,
+            handler=task.handler if type(task) is Handler else None,
+            pause_after=spec.pause_on_failure,
+            once=True,
+            behind_ms=behind,
+            slowed=bool(behind) and decisions.room.saturated,
+        )
+        item.after = scheduled
+        self._definitions.remember_plain(job_id, item.version, spec)
+        decisions.begin(event, spec)
+        return True
