@@ -42,6 +42,7 @@ from waterclock.core.runtime.processes.supervisor import ChildFailed, Supervisor
 from waterclock.core.runtime.settings import Settings, SettingsError, as_environment, environment_variable
 from waterclock.core.runtime.tasks import supervised
 from waterclock.core.store.factory import ensure_bucket
+from waterclock.core.store.store import StoreError
 
 _COMPONENTS = ("scheduler", "executor", "projector", "api")
 _USERS_OF_THE_DATABASE = ("projector", "api")
@@ -79,6 +80,14 @@ async def setup(settings: Settings) -> None:
     async with open_log(settings, name="setup") as log:
         await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
     await ensure_bucket(settings)
+
+
+async def _find_bucket(settings: Settings) -> None:
+    """The store's bucket, if there is one, is made where it is missing; a store that cannot be used is no store."""
+    try:
+        await ensure_bucket(settings)
+    except StoreError as error:
+        raise SettingsError("store", "a bucket to keep things in", settings.store, str(error)) from error
 
 
 def _directory(data: Path) -> Path:
@@ -145,7 +154,9 @@ class _Installation:
             embedded.append(self._nats)
         if self._settings.database_url is None:
             embedded.append(self._postgres)
-        await asyncio.gather(*(asyncio.to_thread(server.prepare) for server in embedded))
+        await asyncio.gather(
+            _find_bucket(self._settings), *(asyncio.to_thread(server.prepare) for server in embedded)
+        )
         await self._supervisor.start([ServerProgram(server, inherit=[self._lock]) for server in embedded])
         if self._settings.nats_url is None:
             await self._create_streams()

@@ -40,6 +40,8 @@ class Details(Struct, frozen=True, kw_only=True):
 
     exit_code: int | None = None
     log_url: str | None = None
+    log_lost: str = ""
+    """Why the output could not be kept."""
     cpu_seconds: float | None = None
     memory_bytes: int | None = None
 

@@ -176,6 +176,8 @@ class Outcome(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     cpu_seconds: float | None = None
     memory_bytes: int | None = None
     fencing_token: int | None = None
+    log_lost: str = ""
+    """Why its output is not in the store, if it should be."""
 
 
 class RunSucceeded(Outcome, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="succeeded"):

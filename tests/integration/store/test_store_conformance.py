@@ -106,6 +106,10 @@ async def test_objects_are_listed_by_the_beginning_of_their_names(store: Store) 
     assert [(found.name, found.size) async for found in store.list("job@1/")] == [("job@1/1", 7)]
 
 
+async def test_a_store_that_can_be_used_passes_its_check(store: Store) -> None:
+    await store.check()
+
+
 async def test_a_store_that_is_away_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
@@ -114,3 +118,5 @@ async def test_a_store_that_is_away_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         async with S3Store.open("s3://waterclock", "logs", endpoint=f"http://127.0.0.1:{nobody}") as store:
             with pytest.raises(StoreError, match="cannot keep"):
                 await store.put("x", one_piece(b"x"))
+            with pytest.raises(StoreError, match="cannot be used"):
+                await store.check()

@@ -35,6 +35,9 @@ class Pieces:
     async def delete(self, name: str) -> None:
         raise NotImplementedError
 
+    async def check(self) -> None:
+        raise NotImplementedError
+
     async def list(self, prefix: str = "") -> AsyncIterator[Stored]:
         raise NotImplementedError
         yield

@@ -8,6 +8,7 @@ from waterclock.api.cli.exits import Exit
 from waterclock.api.cli.output import note, print_json
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.client.streams import LogPosition, WatchPosition
+from waterclock.api.errors import Unavailable
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import Change, JobAccepted, Run
 from waterclock.proto.verdicts import TERMINAL
@@ -20,7 +21,7 @@ def follow_to_end(wire: BlockingWire, accepted: JobAccepted, *, json: bool) -> i
 
 def follow_run(wire: BlockingWire, run_id: str, *, json: bool) -> int:
     if not json:
-        print_log(wire, run_id, follow=True)
+        _print_log_if_there_is_one(wire, run_id)
     run = wire.call(methods.RUNS_GET, queries.RunRef(run_id=run_id))
     if run.status not in TERMINAL:
         run = _ended(wire, run_id)
@@ -29,6 +30,16 @@ def follow_run(wire: BlockingWire, run_id: str, *, json: bool) -> int:
     elif run.status != "SUCCESS":
         note(f"waterclock: {run_id} is {run.status}{_why(run)}")
     return Exit.DONE if run.status == "SUCCESS" else Exit.FAILED
+
+
+def _print_log_if_there_is_one(wire: BlockingWire, run_id: str) -> None:
+    """A run is what it is, also where its output cannot be read."""
+    try:
+        print_log(wire, run_id, follow=True)
+    except Unavailable as error:
+        note(
+            f"waterclock: the output of {run_id} cannot be read: {error.problem.detail or error.problem.title}"
+        )
 
 
 def print_log(wire: BlockingWire, run_id: str, *, follow: bool) -> None:

@@ -12,6 +12,7 @@ from waterclock.api.application import Application
 from waterclock.api.http import metrics_page, openapi, reference
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.messages import stream_state
+from waterclock.core.store.store import StoreError
 from waterclock.proto import names
 from waterclock.proto.answers import Health
 
@@ -34,12 +35,17 @@ def pages(app: Application) -> list[HTTPRouteHandler]:
 
     @get(["/readyz", "/v1/readyz"])
     async def readyz() -> Response[bytes]:
-        """Whether work can be accepted: the log answers."""
+        """Whether work can be accepted and its output kept: the log and the store answer."""
         try:
             async with asyncio.timeout(_PROBE_SECONDS):
                 await stream_state(app.connection, names.JOBS)
         except (LogError, TimeoutError) as error:
             return _health(Health(status="unavailable", detail=f"the log cannot be reached: {error}"))
+        try:
+            async with asyncio.timeout(_PROBE_SECONDS):
+                await app.logs.check()
+        except (StoreError, TimeoutError) as error:
+            return _health(Health(status="unavailable", detail=f"the store cannot be used: {error}"))
         return _health(Health(status="ok"))
 
     @get(["/openapi.json", "/v1/openapi.json"])

@@ -1,5 +1,6 @@
 """`system.status`: whether all is well, check by check."""
 
+import asyncio
 from datetime import UTC, datetime
 
 from waterclock.api.application import Application
@@ -13,6 +14,7 @@ from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.system_load import SystemLoad, system_load
 from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.store.store import StoreError
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Check, Load, Partition, SystemStatus
 from waterclock.proto.heartbeats import SchedulerHeartbeat
@@ -20,6 +22,7 @@ from waterclock.proto.queries import Nothing
 
 _SCHEDULER_LAG = 2.0
 _PROJECTION_LAG = 10.0
+_STORE_SECONDS = 2.0
 
 
 @handles(methods.SYSTEM_STATUS)
@@ -28,6 +31,7 @@ async def status(app: Application, request: Nothing, caller: Caller) -> SystemSt
     load = await _load(app, system_load(schedulers, now_us()))
     checks = [
         await _log(app),
+        await _store(app),
         _schedulers(fleet.owned_partitions(schedulers, app.settings.partitions)),
         Check(name="load", ok=not load.saturated and not load.crowded, detail=_in_words(load)),
         await _executors(app),
@@ -43,6 +47,17 @@ async def _log(app: Application) -> Check:
     return Check(
         name="log", ok=True, detail=f"{jobs.messages} definitions, {frames.messages} frames of run events"
     )
+
+
+async def _store(app: Application) -> Check:
+    kept = app.settings.store or "the log's own servers"
+    try:
+        async with asyncio.timeout(_STORE_SECONDS):
+            await app.logs.check()
+    except (StoreError, TimeoutError) as error:
+        detail = f"artifacts and output cannot be kept: {error or 'it does not answer'}"
+        return Check(name="store", ok=False, detail=detail)
+    return Check(name="store", ok=True, detail=f"artifacts and output are kept in {kept}")
 
 
 async def _load(app: Application, load: SystemLoad) -> Load:

@@ -14,6 +14,9 @@ from waterclock.proto import names
 _MOST_OBJECTS = 400
 _MOST_BYTES = 2 * 1024 * 1024
 
+_PROBE = "probe"
+"""The name of an object that need not exist."""
+
 Batch = dict[str, tuple[bytes, "asyncio.Future[None]"]]
 PutMany = Callable[[Mapping[str, bytes]], Awaitable[None]]
 
@@ -50,6 +53,10 @@ class JetStreamStore:
     async def delete(self, name: str) -> None:
         with _as_store_error(f"cannot delete {name}"):
             await self._objects.delete(name)
+
+    async def check(self) -> None:
+        with _as_store_error("cannot be reached"):
+            await self._objects.size(_PROBE)
 
     async def list(self, prefix: str = "") -> AsyncIterator[Stored]:
         with _as_store_error("cannot list"):

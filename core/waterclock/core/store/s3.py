@@ -113,6 +113,10 @@ class S3Store:
         with _as_store_error(f"cannot delete {name}"):
             await self._client.delete_object(Bucket=self._bucket, Key=self._prefix + name)
 
+    async def check(self) -> None:
+        with _as_store_error(f"the bucket {self._bucket} cannot be used"):
+            await self._client.head_bucket(Bucket=self._bucket)
+
     async def list(self, prefix: str = "") -> AsyncIterator[Stored]:
         with _as_store_error("cannot list"):
             pages = self._client.get_paginator("list_objects_v2").paginate(

@@ -48,6 +48,9 @@ class Store(Protocol):
     async def delete(self, name: str) -> None:
         """Harmless if there is no such object."""
 
+    async def check(self) -> None:
+        """Raises StoreError if nothing can be kept or read."""
+
     def list(self, prefix: str = "") -> AsyncIterator[Stored]:
         """Every object whose name starts so."""
 

@@ -109,8 +109,10 @@ class OutputLog:
                 return msgspec.structs.replace(result, details=details)
             except StoreError as error:
                 _log.warning("cannot save a log", extra={"run_id": self.run_id, "error": str(error)})
+                lost = str(error)
                 await asyncio.sleep(pause * _PAUSE_SECONDS)
-        return result
+        details = msgspec.structs.replace(result.details, log_lost=lost)
+        return msgspec.structs.replace(result, details=details)
 
     def _add(self, data: bytes) -> None:
         if not data:

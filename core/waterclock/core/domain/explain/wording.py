@@ -260,7 +260,8 @@ def _attempt(event: Outcome) -> str:
 
 
 def _took(event: Outcome) -> str:
-    return f"{(event.at - event.started) / SECOND:.3f} s"
+    lost = f"; its output was lost: {event.log_lost}" if event.log_lost else ""
+    return f"{(event.at - event.started) / SECOND:.3f} s{lost}"
 
 
 def _because(reason: str) -> str:

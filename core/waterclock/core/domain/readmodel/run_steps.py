@@ -72,10 +72,13 @@ def write_step(row: RunRow, event: RunEvent) -> AttemptRow | None:
             row.output = json_value({"progress": event.done, "note": event.note})
         case RunSucceeded():
             _write_outcome(row, event)
-            row.reason = None
+            row.reason = _lost_log(event) or None
         case RunFailed() | RunTimedOut():
             _write_outcome(row, event)
-            row.reason, row.error_message = clean(event.reason), clean(event.error_message)
+            row.reason, row.error_message = (
+                clean(event.reason + _lost_log(event, "; ")),
+                clean(event.error_message),
+            )
             if type(event) is RunTimedOut:
                 row.error_message = row.error_message or row.reason
             if event.retry_at is not None:
@@ -206,6 +209,10 @@ def _write_outcome(row: RunRow, event: Outcome) -> None:
     row.cpu_seconds, row.memory_bytes = event.cpu_seconds, event.memory_bytes
     row.fencing_token = event.fencing_token
     row.output = None if event.output is None else json_value(event.output)
+
+
+def _lost_log(event: Outcome, before: str = "") -> str:
+    return f"{before}its output was lost: {clean(event.log_lost)}" if event.log_lost else ""
 
 
 def _clear_attempt(row: RunRow) -> None:
