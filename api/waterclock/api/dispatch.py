@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TypeVar
 
 from msgspec import Struct
+from prometheus_client import Histogram
 
 from waterclock.api import commands, explain, queries
 from waterclock.api.application import Application
@@ -26,10 +28,15 @@ _RETRY_AFTER = 1.0
 import_handlers(commands, explain, queries)
 
 
+@cache
+def _seconds(method: str) -> Histogram:
+    return SECONDS.labels(method)
+
+
 async def answer(app: Application, method: Method[Q, A], request: Q, caller: Caller) -> A:
     caller.must(method)
     request = inward(caller.namespace, request)
-    with SECONDS.labels(method.name).time(), outages_as_refusals():
+    with _seconds(method.name).time(), outages_as_refusals():
         return outward(caller.namespace, await handler_of(method)(app, request, caller))
 
 

@@ -38,6 +38,7 @@ _BEAT_TTL = 3.0
 _BULK = 50
 """A call with fewer jobs is never held."""
 
+_ADMITTED = ADMISSIONS.labels("admitted")
 _MAY_BE_LATER = {methods.JOBS_CREATE.name, methods.JOBS_BATCH.name, methods.WORKFLOWS_CREATE.name}
 _SOON = {methods.JOBS_RUN_NOW.name, methods.WORKFLOWS_RUN_NOW.name}
 
@@ -109,7 +110,7 @@ class Admission:
 
     def _take(self, namespace: str, *, soon: int = 0, later: int = 0) -> None:
         self._refuse(self._throttle.take(namespace, time.monotonic(), soon=soon, later=later))
-        ADMISSIONS.labels("admitted").inc()
+        _ADMITTED.inc()
 
     def _refuse(self, refusal: Refusal | None) -> None:
         if refusal is None:

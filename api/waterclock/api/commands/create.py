@@ -2,12 +2,12 @@
 
 import asyncio
 import secrets
+from itertools import count
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
-from waterclock.api.commands import dependencies, job_specs
+from waterclock.api.commands import dependencies, job_specs, similar_definitions
 from waterclock.api.commands.idempotency import accepted, batch_key, new_job, resolve_taken
-from waterclock.api.commands.job_specs import BatchDefinitions
 from waterclock.api.errors import Refused, TooLarge, Unavailable
 from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.eventlog.job_writer import Created
@@ -25,12 +25,16 @@ MAX_BATCH = 10_000
 _DEFINITIONS_AT_A_STRETCH = 100
 """So many are read before other requests get their turn."""
 
+_ORIGIN = secrets.token_hex(8)
+_numbers = count(1)
+"""Together they name each request to create one job."""
+
 
 @handles(methods.JOBS_CREATE)
 async def create(app: Application, request: JobRequest, caller: Caller) -> JobAccepted:
     now = now_us()
-    spec = job_specs.define(request, now, app.settings, caller)
-    job = new_job(spec, job_specs.chosen_id(request), now, caller, secrets.token_hex(8))
+    spec = similar_definitions.define(request, now, app.settings, caller)
+    job = new_job(spec, job_specs.chosen_id(request), now, caller, f"{_ORIGIN}{next(_numbers):x}")
     await dependencies.check(app, job.job_id, job.spec)
     await app.admission.admit_job(job.spec, caller.namespace)
     await app.quotas.take(job.spec.namespace)
@@ -49,13 +53,12 @@ async def batch(app: Application, request: JobBatch, caller: Caller) -> list[Bat
     await app.admission.admit_jobs(request.jobs, caller.namespace)
     key, now = batch_key(request, caller), now_us()
     call = key or secrets.token_hex(8)
-    definitions = BatchDefinitions(app.settings, caller, now)
     results: list[BatchResult | None] = [None] * len(request.jobs)
     places: list[int] = []
     jobs: list[NewJob] = []
     for place, line in enumerate(request.jobs):
         try:
-            spec, chosen = definitions.define(bytes(line))
+            spec, chosen = similar_definitions.define_line(bytes(line), now, app.settings, caller)
             job = new_job(spec, chosen, now, caller, f"{call}/{place}")
             await dependencies.check(app, job.job_id, job.spec)
         except Refused as refused:

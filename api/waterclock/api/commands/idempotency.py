@@ -32,7 +32,14 @@ def new_job(spec: JobSpec, job_id: str | None, now: Instant, caller: Caller, cau
         job_id = keyed_id(spec.namespace, spec.idempotency_key)
     if job_id is not None:
         job_id = scoped(spec.namespace, job_id)
-    return NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=cause)
+    return NewJob(
+        spec=spec,
+        at=now,
+        job_id=job_id,
+        actor=caller.actor,
+        cause=cause,
+        next_run_at=next_run_at(spec, "SCHEDULED", None, now, now),
+    )
 
 
 async def resolve_taken(
@@ -68,7 +75,7 @@ def accepted(job: NewJob, created: Created) -> JobAccepted:
         job_id=created.job_id,
         version=created.version,
         status="SCHEDULED",
-        next_run_at=next_run_at(job.spec, "SCHEDULED", None, job.at, job.at),
+        next_run_at=job.next_run_at,
     )
 
 

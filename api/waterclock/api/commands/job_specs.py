@@ -1,7 +1,7 @@
 """Definitions as users send them, made into the `JobSpec` that the log stores."""
 
 import msgspec
-from msgspec import UNSET, Struct, structs
+from msgspec import Struct, structs
 
 from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import DEFAULT, scoped, unscoped
@@ -13,19 +13,12 @@ from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
 from waterclock.proto.commands import JobPatch
 from waterclock.proto.spec import JobRequest, JobSpec
-from waterclock.proto.values import may_be_unfit
 
 _MAX_BYTES = 4 << 20
 """Bytes of a whole definition: it is one message in the log, and part of every message of the work queue."""
 
 _MAX_BODY_BYTES = 32 << 20
 """Bodies are read up to here, so that a payload that is too large can be named as such."""
-
-
-_MAX_KINDS = 1000
-"""Kinds of definitions that one bulk call remembers; a call with more of them has nothing in common."""
-
-_decode = msgspec.json.Decoder(JobRequest).decode
 
 
 class _Chosen(Struct, frozen=True):
@@ -36,7 +29,7 @@ class _Chosen(Struct, frozen=True):
 def define(body: bytes | JobRequest, now: int, settings: Settings, caller: Caller) -> JobSpec:
     """The definition that a body or a request describes, in the caller's namespace."""
     try:
-        spec = parse.define_body(body if isinstance(body, bytes) else encode(body), now, _limits(settings))
+        spec = parse.define_body(body if isinstance(body, bytes) else encode(body), now, limits_of(settings))
     except InvalidDefinition as error:
         raise refused_definition(error) from None
     namespace = _namespace(spec, caller)
@@ -60,7 +53,7 @@ def edit(spec: JobSpec, patch: JobPatch, now: int, settings: Settings) -> JobSpe
         spec, dependencies=tuple(unscoped(namespace, job_id) for job_id in spec.dependencies)
     )
     try:
-        amended = parse.amend(plain, _changes(patch), now, _limits(settings))
+        amended = parse.amend(plain, _changes(patch), now, limits_of(settings))
         dependencies = tuple(scoped(namespace, job_id) for job_id in amended.dependencies)
         return _not_too_large(structs.replace(amended, dependencies=dependencies))
     except InvalidDefinition as error:
@@ -88,51 +81,5 @@ def _not_too_large(spec: JobSpec) -> JobSpec:
     return spec
 
 
-def _limits(settings: Settings) -> DefinitionLimits:
+def limits_of(settings: Settings) -> DefinitionLimits:
     return DefinitionLimits(payload_bytes=settings.payload_limit, body_bytes=_MAX_BODY_BYTES)
-
-
-class BatchDefinitions:
-    """The definitions of one bulk call. Most differ in nothing but their payload and who they are: what they have in
-    common is worked out once."""
-
-    def __init__(self, settings: Settings, caller: Caller, now: int) -> None:
-        self._settings = settings
-        self._caller = caller
-        self._now = now
-        self._known: dict[bytes, JobSpec] = {}
-
-    def define(self, line: bytes) -> tuple[JobSpec, str | None]:
-        """The definition, and the id the user wants it to have."""
-        alike = self._like_one_before(line)
-        if alike is not None:
-            return alike
-        spec = define(line, self._now, self._settings, self._caller)
-        return spec, chosen_id(line)
-
-    def _like_one_before(self, line: bytes) -> tuple[JobSpec, str | None] | None:
-        """None where only the full parser will do: a line that is wrong, large or deep, or named after its id."""
-        if len(line) > self._settings.payload_limit or b"\\u0000" in line or may_be_unfit(line):
-            return None
-        try:
-            request = _decode(line)
-        except (ValueError, RecursionError):
-            return None
-        payload, key, job_id = request.payload, request.idempotency_key, request.job_id
-        named = isinstance(request.name, str) or isinstance(request.job_type, str)
-        if not named or request.delay is not UNSET or (isinstance(key, str) and not key.isprintable()):
-            return None
-        request.payload = request.idempotency_key = request.job_id = UNSET
-        common = encode(request)
-        spec = self._known.get(common)
-        if spec is None:
-            if len(self._known) >= _MAX_KINDS:
-                return None
-            spec = define(common, self._now, self._settings, self._caller)
-            self._known[common] = spec
-        own = structs.replace(
-            spec,
-            payload=None if payload is UNSET else payload,
-            idempotency_key=key if isinstance(key, str) else None,
-        )
-        return own, job_id if isinstance(job_id, str) else chosen_id(request)

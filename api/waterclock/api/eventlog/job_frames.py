@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 import msgspec
 from msgspec import Struct, structs
@@ -31,6 +32,8 @@ class NewJob(Struct, frozen=True, kw_only=True, gc=False):
     """None: any id will do."""
     actor: str = ""
     cause: str = ""
+    next_run_at: datetime | None = None
+    """As the caller is told; worked out with the definition, while its schedule is at hand."""
 
 
 class JobMessage(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """An HTTP request as a method's request struct: from path, query or body, and two headers that stand for fields."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, TypeVar, get_origin
 
@@ -29,7 +29,7 @@ async def read_request(http: AnyRequest, method: Method[Q, Any], rest: Rest) -> 
     else:
         fields = _query_fields(method.request, http.query_params.multi_items())
         request = decoding.convert({**fields, **http.path_params}, method.request, text=True)
-    return _with_headers(request, http)
+    return with_headers(request, http.headers)
 
 
 def _merged(kind: type[Q], path: dict[str, str], body: bytes) -> Q:
@@ -60,14 +60,15 @@ def _many_valued(kind: type[Struct]) -> frozenset[str]:
     return frozenset(field.name for field in structs.fields(kind) if get_origin(field.type) is tuple)
 
 
-def _with_headers(request: Q, http: AnyRequest) -> Q:
-    if (key := http.headers.get("idempotency-key")) and hasattr(request, "idempotency_key"):
+def with_headers(request: Q, headers: Mapping[str, str]) -> Q:
+    """The headers that stand for a field. Their names are in lower case."""
+    if (key := headers.get("idempotency-key")) and hasattr(request, "idempotency_key"):
         if request.idempotency_key not in (None, msgspec.UNSET, key):
             raise Invalid.field("idempotency_key", "the header Idempotency-Key says something else")
         request = structs.replace(request, idempotency_key=key)
-    if (seen := http.headers.get("last-event-id")) and getattr(request, "after", "") is None:
+    if (seen := headers.get("last-event-id")) and getattr(request, "after", "") is None:
         request = structs.replace(request, after=seen)
-    if (tag := http.headers.get("if-match")) and hasattr(request, "if_match"):
+    if (tag := headers.get("if-match")) and hasattr(request, "if_match"):
         request = structs.replace(request, if_match=_version(tag))
     return request
 

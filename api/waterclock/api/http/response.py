@@ -27,6 +27,18 @@ log = logging.getLogger(__name__)
 
 
 def write(http: AnyRequest, rest: Rest, answer: Any) -> Response[Any]:
+    status, headers = head(rest, answer)
+    if rest.answer == "array" and isinstance(answer, Page):
+        if answer.next_cursor:
+            headers["Link"] = f'<{_next_page(http, answer.next_cursor)}>; rel="next"'
+        answer = answer.items
+    if rest.answer == "lines":
+        return Response(_lines(answer), status_code=status, media_type=LINES, headers=headers)
+    return Response(_encode(answer), status_code=status, media_type=JSON, headers=headers)
+
+
+def head(rest: Rest, answer: Any) -> tuple[int, dict[str, str]]:
+    """The status of an answer, and the headers that say where what was made is, and which version of it."""
     status = rest.status if getattr(answer, "created", True) else 200
     headers = {}
     named = {name: getattr(answer, name) for name in _named_in(rest.location)}
@@ -35,13 +47,7 @@ def write(http: AnyRequest, rest: Rest, answer: Any) -> Response[Any]:
         headers["Location"] = rest.location.format_map(quoted)
     if isinstance(version := getattr(answer, "version", None), int):
         headers["ETag"] = f'"{version}"'
-    if rest.answer == "array" and isinstance(answer, Page):
-        if answer.next_cursor:
-            headers["Link"] = f'<{_next_page(http, answer.next_cursor)}>; rel="next"'
-        answer = answer.items
-    if rest.answer == "lines":
-        return Response(_lines(answer), status_code=status, media_type=LINES, headers=headers)
-    return Response(_encode(answer), status_code=status, media_type=JSON, headers=headers)
+    return status, headers
 
 
 @cache
@@ -94,10 +100,15 @@ def _next_page(http: AnyRequest, cursor: str) -> str:
     return f"{http.url.path}?{urlencode([*kept, ('cursor', cursor)])}"
 
 
-def _problem(problem: Problem, headers: dict[str, str] | None = None) -> Response[bytes]:
-    headers = {**(headers or {}), **retry_after(problem)}
+def problem_headers(problem: Problem) -> dict[str, str]:
+    headers = retry_after(problem)
     if problem.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="waterclock"'
+    return headers
+
+
+def _problem(problem: Problem, headers: dict[str, str] | None = None) -> Response[bytes]:
+    headers = {**(headers or {}), **problem_headers(problem)}
     return Response(
         msgspec.json.encode(problem), status_code=problem.status, media_type=MEDIA_TYPE, headers=headers
     )
@@ -118,12 +129,11 @@ def on_framework_error(request: AnyRequest, error: HTTPException) -> Response[by
 
 
 def on_anything(request: AnyRequest, error: Exception) -> Response[bytes]:
-    log.error(
-        "request failed",
-        exc_info=error,
-        extra={"verb": request.scope["method"], "path": request.scope["path"]},
-    )
+    return _problem(bug(request.scope["method"], request.scope["path"], error))
+
+
+def bug(verb: str, path: str, error: Exception) -> Problem:
+    """What the caller hears of an error that nobody thought of; the log has the rest."""
+    log.error("request failed", exc_info=error, extra={"verb": verb, "path": path})
     status = HTTPStatus.INTERNAL_SERVER_ERROR
-    return _problem(
-        Problem(status=status, title=status.phrase, detail="this is a bug; the log has its trace")
-    )
+    return Problem(status=status, title=status.phrase, detail="this is a bug; the log has its trace")

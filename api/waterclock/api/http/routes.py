@@ -15,6 +15,7 @@ from waterclock.api.commands.artifacts import store
 from waterclock.api.dispatch import answer, answers, outages_as_refusals
 from waterclock.api.errors import Refused, Saturated
 from waterclock.api.http import response
+from waterclock.api.http.direct import DirectMethod
 from waterclock.api.http.pages import pages
 from waterclock.api.http.request import read_request
 from waterclock.api.metrics import REQUESTS
@@ -29,7 +30,11 @@ AnyRequest = Request[Any, Any, Any]
 _BODY_LIMITS = {"json": 16 << 20, "lines": 64 << 20, "bytes": 4 << 30}
 
 
-def build(app: Application) -> Litestar:
+def build(app: Application) -> DirectMethod:
+    return DirectMethod(app, methods.JOBS_CREATE, _routed(app))
+
+
+def _routed(app: Application) -> Litestar:
     return Litestar(
         route_handlers=[
             *(_route(app, method, method.rest) for method in METHODS if method.rest),

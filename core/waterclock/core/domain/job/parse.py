@@ -40,6 +40,7 @@ __all__ = [
     "differences",
     "read_preview",
     "read_request",
+    "schedule_like",
 ]
 
 _JOB = re.compile(JOB_PATTERN)
@@ -96,6 +97,16 @@ def define_schedule(request: PreviewRequest, now: int) -> Schedule:
     schedule = schedule_of(request, value_of(request.name) or "", now, "IMMEDIATE", problems)
     problems.refuse()
     return schedule
+
+
+def schedule_like(spec: JobSpec, request: JobRequest, now: int) -> Schedule | None:
+    """The schedule of a request that is otherwise like a definition whose request did not say when. None if something
+    is wrong with it: then the whole of it is to be looked at, for all that is."""
+    problems = Problems()
+    schedule = schedule_of(request, spec.name, now, spec.schedule.schedule_type, problems)
+    check_future(schedule, spec.name, now, problems)
+    without_clock = schedule.schedule_type in ("IMMEDIATE", "DEPENDENT")
+    return None if problems or (without_clock and schedule != spec.schedule) else schedule
 
 
 def _written(request: JobRequest) -> Body:

@@ -31,7 +31,8 @@ _NEEDS: dict[ScheduleType, str] = {
     "INTERVAL": "interval_seconds or every",
     "DEPENDENT": "dependencies",
 }
-_FIELDS = tuple(sorted({*WHEN, *Schedule.__struct_fields__}))
+SCHEDULE_FIELDS = tuple(sorted({*WHEN, *Schedule.__struct_fields__}))
+"""All that a request says of its schedule."""
 _UNSAID: dict[ScheduleType, Schedule] = {
     "IMMEDIATE": JobSpec(name="", task=Handler(handler="")).schedule,
     "DEPENDENT": Schedule(schedule_type="DEPENDENT"),
@@ -53,7 +54,7 @@ def schedule_of(
     request: JobRequest | PreviewRequest, name: str, now: int, unsaid: ScheduleType, problems: Problems
 ) -> Schedule:
     """The schedule a request describes; of the type `unsaid` if it does not say when."""
-    if all(getattr(request, field) is UNSET for field in _FIELDS):
+    if all(getattr(request, field) is UNSET for field in SCHEDULE_FIELDS):
         return _UNSAID[unsaid]
     before = len(problems)
     when = _when(request, now, unsaid, problems)

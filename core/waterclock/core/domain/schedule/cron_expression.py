@@ -126,6 +126,7 @@ def _weekday(text: str, element: str) -> int:
     return _WEEKDAYS[text] if text in _WEEKDAYS else _refuse(_WEEKDAY, element)
 
 
+@lru_cache(maxsize=16_384)
 def _values(field: _Field, text: str, name: str) -> int:
     """The set of a field's values."""
     mask = 0

@@ -1,0 +1,91 @@
+"""Definitions that differ from one before in nothing but their payload, their schedule and who they are.
+
+Most are such: what they have in common is checked once, for the life of the process. Nothing of it depends on the time:
+only the schedule does, and that is worked out for each.
+"""
+
+from copy import copy
+
+import msgspec
+from msgspec import UNSET, structs
+
+from waterclock.api.auth.gate import Caller
+from waterclock.api.commands.job_specs import chosen_id
+from waterclock.api.commands.job_specs import define as define_from_scratch
+from waterclock.api.errors import Refused
+from waterclock.core.domain.job.parse import schedule_like
+from waterclock.core.domain.job.schedule import SCHEDULE_FIELDS
+from waterclock.core.runtime.settings import Settings
+from waterclock.proto.codec import encode
+from waterclock.proto.names import is_user_id
+from waterclock.proto.spec import JobRequest, JobSpec
+from waterclock.proto.values import may_be_unfit
+
+_MOST_KINDS = 1_000
+_MOST_BYTES = 4_096
+"""Of what is remembered of a kind. Larger ones are rare, and checked each time."""
+_OWN = ("payload", "idempotency_key", "job_id", *SCHEDULE_FIELDS)
+
+_decode = msgspec.json.Decoder(JobRequest).decode
+
+_known: dict[tuple[int, str, bool, bytes], JobSpec] = {}
+"""By the limit on payloads, the caller's namespace and reach, and what the requests have in common."""
+
+
+def define_line(line: bytes, now: int, settings: Settings, caller: Caller) -> tuple[JobSpec, str | None]:
+    """The definition of a line of a bulk call, and the id the user wants it to have."""
+    if len(line) <= settings.payload_limit and b"\\u0000" not in line and not may_be_unfit(line):
+        try:
+            request = _decode(line)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            spec = _like_one_before(request, now, settings, caller)
+            if spec is not None:
+                return spec, chosen_id(request)
+    return define_from_scratch(line, now, settings, caller), chosen_id(line)
+
+
+def define(request: JobRequest, now: int, settings: Settings, caller: Caller) -> JobSpec:
+    """The definition of a request that was read, and so checked field by field."""
+    if request.payload is UNSET or len(encode(request.payload)) <= settings.payload_limit:
+        spec = _like_one_before(request, now, settings, caller)
+        if spec is not None:
+            return spec
+    return define_from_scratch(request, now, settings, caller)
+
+
+def _like_one_before(request: JobRequest, now: int, settings: Settings, caller: Caller) -> JobSpec | None:
+    """None where only the full parser will do: something is wrong, or it is named after its id."""
+    payload, key, job_id = request.payload, request.idempotency_key, request.job_id
+    if (
+        not (isinstance(request.name, str) or isinstance(request.job_type, str))
+        or (isinstance(key, str) and not key.isprintable())
+        or (isinstance(job_id, str) and not is_user_id(job_id))
+    ):
+        return None
+    bare = copy(request)
+    for field in _OWN:
+        setattr(bare, field, UNSET)
+    common = encode(bare)
+    if len(common) > _MOST_BYTES:
+        return None
+    kind = (settings.payload_limit, caller.namespace, caller.everywhere, common)
+    spec = _known.get(kind)
+    if spec is None:
+        try:
+            spec = define_from_scratch(bare, now, settings, caller)
+        except Refused:
+            return None
+        if len(_known) >= _MOST_KINDS:
+            _known.clear()
+        _known[kind] = spec
+    schedule = schedule_like(spec, request, now)
+    if schedule is None:
+        return None
+    return structs.replace(
+        spec,
+        payload=None if payload is UNSET else payload,
+        idempotency_key=key if isinstance(key, str) else None,
+        schedule=schedule,
+    )
