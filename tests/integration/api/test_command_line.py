@@ -34,7 +34,11 @@ class Shell:
         self.data = data
 
     async def __call__(
-        self, *arguments: str, data: Path | None = None, environ: dict[str, str] | None = None
+        self,
+        *arguments: str,
+        data: Path | None = None,
+        environ: dict[str, str] | None = None,
+        stdin: str | None = None,
     ) -> Ended:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WATERCLOCK_")}
         process = await asyncio.create_subprocess_exec(
@@ -42,12 +46,13 @@ class Shell:
             "-m",
             "waterclock.api.cli",
             *arguments,
+            stdin=None if stdin is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={**kept, **(environ or {}), "WATERCLOCK_DATA": str(data or self.data)},
         )
         async with asyncio.timeout(30):
-            out, err = await process.communicate()
+            out, err = await process.communicate(None if stdin is None else stdin.encode())
         return Ended(process.returncode or 0, out.decode(), err.decode())
 
 
@@ -349,20 +354,36 @@ async def test_what_is_declared_by_name_is_found_again(shell: Shell) -> None:
 async def test_a_crontab_is_imported(shell: Shell) -> None:
     file = shell.data / "crontab"
     file.write_text(
-        "SHELL=/bin/sh\nMAILTO=root\nGREETING=hello\n# a comment\n"
+        "SHELL=/bin/sh\nMAILTO=\nGREETING=hello\n# a comment\n"
         "*/5 2-4 * * MON-FRI /usr/bin/true --all\n@daily cat%first%second\n0 0 * * 7 echo 100\\%\n"
-        "@reboot boot\nnonsense\n"
     )
     ended = await shell("import", "crontab", str(file), "--tz", "Europe/Paris", "--json")
     assert ended.code == 0, ended.err
-    assert "line 8" in ended.err
-    assert "line 9" in ended.err
     jobs = [(await shell("job", one["job_id"], "--json")).json for one in ended.json["applied"]]
     assert [job["cron_expression"] for job in jobs] == ["*/5 2-4 * * MON-FRI", "@daily", "0 0 * * 7"]
     assert all(job["timezone"] == "Europe/Paris" and job["overlap"] == "allow" for job in jobs)
-    assert jobs[0]["task"]["env"] == {"GREETING": "hello"}
+    assert all(job["max_retries"] == 0 for job in jobs)
+    assert jobs[0]["task"]["env"] == {"SHELL": "/bin/sh", "GREETING": "hello"}
     outputs = [(await shell("run-now", job["job_id"], "--wait")).out for job in jobs[1:]]
     assert outputs == ["first\nsecond\n", "100%\n"]
+
+
+async def test_lines_that_cannot_be_imported_are_told_and_the_others_are(shell: Shell) -> None:
+    text = "@reboot boot\nMAILTO=ops\n0 3 * * * a\nMAILTO=\n0 */2 */2 * 1 b\n0 3 * * * root\tcd / && c\n"
+    ended = await shell("import", "crontab", "-", "--set", "refused", "--json", stdin=text)
+    assert ended.code == 2, ended.err
+    assert [one["where"] for one in ended.json["failed"]] == ["-, line 1", "-, line 3", "-, line 6"]
+    assert "MAILTO=ops" in ended.err
+    (applied,) = ended.json["applied"]
+    job = (await shell("job", applied["job_id"], "--json")).json
+    assert job["cron_expression"] == "0 */2 */2 * +1"
+    system = await shell(
+        "import", "crontab", "-", "--system", "--user", "www-data=web", "--set", "system", "--json",
+        stdin="0 3 * * * www-data\tcd / && run\n",
+    )  # fmt: skip
+    assert system.code == 0, system.err
+    job = (await shell("job", system.json["applied"][0]["job_id"], "--json")).json
+    assert (job["task"]["command"], job["queue"]) == ("cd / && run", "web")
 
 
 async def test_a_workflow_is_drawn_run_and_run_again(shell: Shell) -> None:

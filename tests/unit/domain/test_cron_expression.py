@@ -9,7 +9,7 @@ from croniter import croniter
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from waterclock.core.domain.schedule.cron_expression import NICKNAMES, parse
+from waterclock.core.domain.schedule.cron_expression import NICKNAMES, check, parse, unwrap
 from waterclock.core.domain.schedule.fire import InvalidSchedule
 
 EPOCH = datetime(1970, 1, 1)
@@ -74,6 +74,15 @@ def matches(expression: str, start: str, n: int, name: str = "job") -> list[str]
         ("0 0 * * 5L", ["2026-01-30 00:00:00 Fri", "2026-02-27 00:00:00 Fri"]),
         ("0 0 * * friL", ["2026-01-30 00:00:00 Fri", "2026-02-27 00:00:00 Fri"]),
         ("0 0 13 * 5", ["2026-01-02 00:00:00 Fri", "2026-01-09 00:00:00 Fri", "2026-01-13 00:00:00 Tue"]),
+        ("0 0 13 * +FRI", ["2026-02-13 00:00:00 Fri", "2026-03-13 00:00:00 Fri", "2026-11-13 00:00:00 Fri"]),
+        ("0 0 */2 * +MON", ["2026-01-05 00:00:00 Mon", "2026-01-19 00:00:00 Mon", "2026-02-09 00:00:00 Mon"]),
+        ("0 0 * * +MON", ["2026-01-05 00:00:00 Mon", "2026-01-12 00:00:00 Mon"]),
+        ("0 0 15W * *", ["2026-01-15 00:00:00 Thu", "2026-02-16 00:00:00 Mon", "2026-03-16 00:00:00 Mon"]),
+        ("0 0 1W * *", ["2026-01-01 00:00:00 Thu", "2026-02-02 00:00:00 Mon", "2026-03-02 00:00:00 Mon"]),
+        ("0 0 1W 8 *", ["2026-08-03 00:00:00 Mon", "2027-08-02 00:00:00 Mon"]),
+        ("0 0 31W * *", ["2026-01-30 00:00:00 Fri", "2026-03-31 00:00:00 Tue", "2026-05-29 00:00:00 Fri"]),
+        ("0 0 LW * *", ["2026-01-30 00:00:00 Fri", "2026-02-27 00:00:00 Fri", "2026-03-31 00:00:00 Tue"]),
+        ("0 0 1W,LW 2 *", ["2026-02-02 00:00:00 Mon", "2026-02-27 00:00:00 Fri"]),
         ("0 0 13 * MON#1", ["2026-01-05 00:00:00 Mon", "2026-01-13 00:00:00 Tue", "2026-02-02 00:00:00 Mon"]),
         ("0 0 */10 * MON", ["2026-01-01 00:00:00 Thu", "2026-01-05 00:00:00 Mon", "2026-01-11 00:00:00 Sun"]),
         ("0 0 */1 * MON", ["2026-01-05 00:00:00 Mon", "2026-01-12 00:00:00 Mon"]),
@@ -126,7 +135,13 @@ def test_meaning(expression: str, expected: list[str]) -> None:
         ("* * * * xyz#1", "'xyz#1' is not a valid weekday"),
         ("* * * * L", "'l' is not a valid weekday"),
         ("l * * * *", "'l' is not a valid minute"),
-        ("* * 15W * *", "'15w' is not a valid day"),
+        ("* * 0W * *", "'0w' is not a valid day"),
+        ("* * 32W * *", "'32w' is not a valid day"),
+        ("* * 1-5W * *", "'1-5w' is not a valid day"),
+        ("* * * * 5W", "'5w' is not a valid weekday"),
+        ("0 0 31W 2 *", "can never fire"),
+        ("* * +1 * *", "'+1' is not a valid day"),
+        ("* * * * +", "'' is not a valid weekday"),
         ("? * * * *", "'?' is not a valid minute"),
         ("r * * * *", "'r' is not a valid minute"),
         ("r/15 * * * *", "'r/15' is not a valid minute"),
@@ -240,3 +255,27 @@ def test_a_hashed_step_keeps_its_rhythm(expression: str, count: int) -> None:
 def test_a_name_only_matters_where_there_is_a_hash() -> None:
     assert parse("0 0 * * THU", "one") == parse("0 0 * * THU", "another")
     assert parse("H H * * *", "one") != parse("H H * * *", "another")
+
+
+def test_a_question_mark_stands_alone_in_what_is_new_and_is_read_where_it_is_stored() -> None:
+    for expression in ("0 0 ?,* * 1", "0 0 1,? * *"):
+        parse(expression, "job")
+        with pytest.raises(InvalidSchedule, match="stands alone"):
+            check(expression, "job")
+    check("0 0 ? * 1", "job")
+
+
+@pytest.mark.parametrize(
+    ("text", "cron", "zone", "every"),
+    [
+        ("CRON_TZ=Europe/Paris 0 3 * * *", "0 3 * * *", "Europe/Paris", None),
+        (" TZ=Asia/Tokyo\t@daily", "@daily", "Asia/Tokyo", None),
+        ("@Every 1h30m", "@Every 1h30m", None, "1h30m"),
+        ("CRON_TZ=UTC @every 5m", "@every 5m", "UTC", "5m"),
+        ("0 3 * * *", "0 3 * * *", None, None),
+        ("@everyday", "@everyday", None, None),
+    ],
+)
+def test_what_surrounds_a_cron(text: str, cron: str, zone: str | None, every: str | None) -> None:
+    found = unwrap(text)
+    assert (found.cron, found.zone, found.every) == (cron, zone, every)

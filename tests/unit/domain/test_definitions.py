@@ -124,6 +124,22 @@ def test_a_shell_command_with_everything() -> None:
         ({"every": "1500ms"}, Schedule(schedule_type="INTERVAL", interval_seconds=1.5)),
         ({"every": 90}, Schedule(schedule_type="INTERVAL", interval_seconds=90)),
         ({"interval_seconds": 90.5}, Schedule(schedule_type="INTERVAL", interval_seconds=90.5)),
+        ({"schedule": "@every 90s"}, Schedule(schedule_type="INTERVAL", interval_seconds=90)),
+        (
+            {"cron_expression": "@every 1h30m", "schedule_type": "CRON"},
+            Schedule(schedule_type="INTERVAL", interval_seconds=5400),
+        ),
+        (
+            {"cron": "CRON_TZ=Europe/Paris 0 3 * * *"},
+            Schedule(schedule_type="CRON", cron_expression=("0 3 * * *",), timezone="Europe/Paris"),
+        ),
+        (
+            {
+                "cron": ["TZ=Europe/Paris 0 3 * * *", "CRON_TZ=Europe/Paris @daily"],
+                "timezone": "Europe/Paris",
+            },
+            Schedule(schedule_type="CRON", cron_expression=("0 3 * * *", "@daily"), timezone="Europe/Paris"),
+        ),
         (
             {"schedule": "2026-12-31T23:59:59+01:00"},
             Schedule(schedule_type="FUTURE", schedule_time=datetime(2026, 12, 31, 22, 59, 59, tzinfo=UTC)),
@@ -470,6 +486,7 @@ FULL = made(
             {"schedule_type": "INTERVAL", "cron_expression": None, "interval_seconds": 60.0},
         ),
         ({"timezone": "Asia/Tokyo"}, {"timezone": "Asia/Tokyo"}),
+        ({"cron": "CRON_TZ=Asia/Tokyo 0 3 * * *"}, {"timezone": "Asia/Tokyo"}),
         ({"command": "other"}, {"task": {"kind": "shell", "command": "other", "env": {"A": "b"}}}),
         ({"command": ["x"], "env": None}, {"task": {"kind": "argv", "command": ["x"]}}),
         ({"env": {"C": "d"}}, {"task": {"kind": "shell", "command": "backup", "env": {"C": "d"}}}),
@@ -495,6 +512,12 @@ def test_an_edit_changes_what_it_says(patch: dict[str, Any], changed: dict[str, 
     [
         ({"priority": 101}, "priority", "<= 100"),
         ({"cron": "0 0 30 2 *"}, "cron", "can never fire"),
+        ({"cron": "0 0 ?,* * *"}, "cron", "? stands alone"),
+        ({"cron": "CRON_TZ=Nowhere/At 0 3 * * *"}, "cron", "there is no time zone 'Nowhere/At'"),
+        ({"cron": "TZ=Asia/Tokyo 0 3 * * *", "timezone": "UTC"}, "cron", "says CRON_TZ=Asia/Tokyo"),
+        ({"cron": ["TZ=Asia/Tokyo 0 3 * * *", "0 4 * * *"]}, "cron", "have one zone"),
+        ({"cron": ["@every 5m", "0 4 * * *"]}, "cron", "stands alone"),
+        ({"cron": "@every soon"}, "cron", "is not a duration"),
         ({"end_at": "2026-06-01T00:00:00Z"}, "end_at", "is in the past"),
         ({"http": {"url": "x"}, "command": "y"}, "http", "cannot be combined with command"),
         ({"namespace": "other"}, "namespace", "cannot be changed"),

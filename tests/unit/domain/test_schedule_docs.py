@@ -69,5 +69,5 @@ def test_clock_changes(cell: str, rule: str, fires: str) -> None:
 
 
 def test_the_page_has_its_tables() -> None:
-    assert len(CRONS) == 8
+    assert len(CRONS) == 13
     assert len(rows(3)) == 7

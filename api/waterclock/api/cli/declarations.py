@@ -1,10 +1,5 @@
-"""What files declare: jobs and workflows in YAML or JSON, one or many to a file; and crontabs, each line a job that
-means the same.
-"""
+"""What files declare: jobs and workflows in YAML or JSON, one or many to a file."""
 
-import hashlib
-import re
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,17 +10,10 @@ import msgspec
 from waterclock.api.cli.exits import WrongUsage
 
 Declaration = tuple[str, dict[str, Any]]
-Skipped = tuple[str, str]
-"""Where a declaration stands, and what it says; or why it cannot be one."""
+"""Where a declaration stands, and what it says."""
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _SUFFIXES = (".yaml", ".yml", ".json")
-
-_SETTING = re.compile(r"^\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$")
-_NAMED = re.compile(r"^\s*(@\w+)\s+(.+)$")
-_FIELDS = re.compile(r"^\s*((?:\S+\s+){5})(.+)$")
-_SPLIT = re.compile(r"(?<!\\)%")
-_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def read_declarations(paths: Iterable[Path]) -> Iterator[Declaration]:
@@ -101,91 +89,3 @@ def read_lines(file: Path) -> list[msgspec.Raw]:
                 raise WrongUsage(f"{file}, line {number}: not JSON: {error}") from None
             lines.append(msgspec.Raw(line))
     return lines
-
-
-def read_crontabs(
-    paths: Iterable[Path], *, zone: str, system: bool
-) -> tuple[list[Declaration], list[Skipped]]:
-    """The jobs, and the lines that cannot be one, with the reason."""
-    jobs: list[Declaration] = []
-    skipped: list[Skipped] = []
-    for file in _crontabs(paths):
-        try:
-            lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError as error:
-            raise WrongUsage(f"{file}: {error.strerror or error}") from None
-        env: dict[str, str] = {}
-        for number, line in enumerate(lines, 1):
-            where = f"{file}, line {number}"
-            if not line.strip() or line.lstrip().startswith("#"):
-                continue
-            if setting := _SETTING.match(line):
-                env[setting[1]] = setting[2].strip().strip("\"'")
-                continue
-            job = _job(line, dict(env), zone, system)
-            jobs.append((where, job)) if isinstance(job, dict) else skipped.append((where, job))
-    return jobs, skipped
-
-
-def local_zone() -> str:
-    """The zone cron would use here."""
-    target = Path("/etc/localtime").resolve().as_posix()
-    _, found, name = target.partition("/zoneinfo/")
-    return name.removeprefix("posix/") if found else "UTC"
-
-
-def _job(line: str, env: dict[str, str], zone: str, system: bool) -> dict[str, Any] | str:
-    timed = _NAMED.match(line) or _FIELDS.match(line)
-    if timed is None:
-        return "not a line of a crontab: expected five fields and a command"
-    schedule, command = timed[1].strip(), timed[2].strip()
-    if schedule == "@reboot":
-        return "@reboot has no time; run it when the machine starts"
-    if system:
-        _, _, command = command.partition(" ")
-        if not command.strip():
-            return "no command after the user"
-    zone = env.pop("CRON_TZ", env.pop("TZ", zone))
-    shell = env.pop("SHELL", "/bin/sh")
-    env.pop("MAILTO", None)
-    text, name = _with_stdin(command.strip(), shell), _name(command)
-    digest = hashlib.sha256(f"{schedule}\0{command}\0{zone}".encode()).hexdigest()[:8]
-    job: dict[str, Any] = {
-        "job_id": f"{_NOT_IN_IDS.sub('-', name).strip('-')[:48] or 'cron'}-{digest}",
-        "name": name,
-        "cron_expression": schedule,
-        "timezone": zone,
-        "command": text,
-        "overlap": "allow",
-        "catch_up": {"policy": "none"},
-    }
-    return {**job, "env": env} if env else job
-
-
-def _with_stdin(command: str, shell: str) -> str:
-    """A per cent sign ends the command; what follows is its input, line by line. With a backslash it is just that."""
-    program, *lines = (part.replace("\\%", "%") for part in _SPLIT.split(command))
-    if shell not in ("/bin/sh", "sh"):
-        program = f"{shlex.quote(shell)} -c {shlex.quote(program)}"
-    if not lines:
-        return program
-    said = " ".join(shlex.quote(line) for line in lines)
-    return f"printf '%s\\n' {said} | {{ {program}; }}"
-
-
-def _name(command: str) -> str:
-    """What the command runs, without its path."""
-    words = command.split()
-    while len(words) > 1 and ("=" in words[0] or words[0] in ("cd", "nice", "env", "exec")):
-        words.pop(0)
-    return " ".join([words[0].rsplit("/", 1)[-1], *words[1:3]])[:100]
-
-
-def _crontabs(paths: Iterable[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(
-                file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")
-            )
-        else:
-            yield path

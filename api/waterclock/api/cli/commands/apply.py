@@ -2,19 +2,16 @@
 batch defines many jobs at once.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from msgspec.structs import replace
 
-from waterclock.api.cli.declarations import (
-    Declaration,
-    local_zone,
-    read_crontabs,
-    read_declarations,
-    read_lines,
-)
+from waterclock.api.cli.crontab import Reading, local_zone, read_crontabs, this_user
+from waterclock.api.cli.crontab import Refused as RefusedLine
+from waterclock.api.cli.declarations import Declaration, read_declarations, read_lines
 from waterclock.api.cli.exits import Exit, WrongUsage
 from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.output import note, print_json, progress, table
@@ -115,23 +112,53 @@ def _import() -> None:
 def import_crontab(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", help="Crontabs, or directories of them.", show_default=False),
+        typer.Argument(
+            metavar="FILE…", help="Crontabs, or directories of them; - is stdin.", show_default=False
+        ),
     ],
     tz: Annotated[
         str | None, typer.Option(help="Their time zone; this machine's if not said.", metavar="Z")
     ] = None,
-    system: Annotated[bool, typer.Option("--system", help="Lines name a user, as in /etc/crontab.")] = False,
+    system: Annotated[
+        bool, typer.Option("--system", help="Lines name a user, as in /etc/crontab and /etc/cron.d.")
+    ] = False,
+    user: Annotated[
+        list[str] | None,
+        typer.Option(help="Lines of USER wait in QUEUE, whose executors run as USER.", metavar="USER=QUEUE"),
+    ] = None,
+    no_mail: Annotated[
+        bool, typer.Option("--no-mail", help="Take lines under MAILTO; their output is only logged.")
+    ] = False,
     prune: Prune = False,
     dry_run: DryRun = False,
     name: Set = "crontab",
     json: Json = False,
     data: Data = None,
 ) -> int:
-    """Make each line of a crontab a job with the same meaning."""
-    jobs, skipped = read_crontabs(files, zone=tz or local_zone(), system=system)
-    for where, reason in skipped:
-        note(f"{where}: {reason}")
-    return _apply(jobs, name, prune=prune, dry_run=dry_run, json=json, data=data)
+    """Make each line of a crontab a job with the same meaning, or say why it cannot be one: exit 2 if one cannot.
+
+    crontab -l | waterclock import crontab -
+
+    waterclock import crontab --system /etc/crontab /etc/cron.d --dry-run
+    """
+    reading = Reading(
+        zone=tz or local_zone(),
+        system=system,
+        queues=dict(map(_user_and_queue, user or ())),
+        without_mail=no_mail,
+        me=this_user(),
+    )
+    jobs, refused, notes = read_crontabs(files, reading)
+    for text in notes:
+        note(f"waterclock: {text}")
+    return _apply(jobs, name, prune=prune, dry_run=dry_run, json=json, data=data, refused=refused)
+
+
+def _user_and_queue(text: str) -> tuple[str, str]:
+    user, _, queue = text.partition("=")
+    if not user:
+        raise WrongUsage(f"--user {text}: expected USER=QUEUE, as in www-data=web")
+    return user, queue
 
 
 def _apply(
@@ -142,9 +169,11 @@ def _apply(
     dry_run: bool,
     json: bool,
     data: str | None,
+    refused: Sequence[RefusedLine] = (),
 ) -> int:
+    """Applies what is declared; `refused` could not be read, and counts as what could not be applied."""
     done: list[Applied] = []
-    failures: list[tuple[str, str]] = []
+    failures = list(refused)
     pruned: list[str] = []
     beside = tuple(filter(None, (_id(definition) for _, definition in declarations)))
     with connected(data, saturated_patience=AS_LONG_AS_IT_TAKES) as wire:
@@ -156,9 +185,9 @@ def _apply(
                 done.append(
                     wire.call(methods.JOBS_APPLY, Apply(definition=labelled, dry_run=dry_run, beside=beside))
                 )
-            except Refused as refused:
-                errors = "; ".join(f"{e.field}: {e.reason}" for e in refused.problem.errors)
-                failures.append((where, errors or refused.problem.detail))
+            except Refused as refusal:
+                errors = "; ".join(f"{e.field}: {e.reason}" for e in refusal.problem.errors)
+                failures.append((where, errors or refusal.problem.detail))
         progress("")
         if prune and not failures:
             pruned = _prune(wire, name, {applied.job_id for applied in done}, dry_run=dry_run)

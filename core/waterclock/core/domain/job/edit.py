@@ -10,6 +10,7 @@ import msgspec
 
 from waterclock.core.domain.job.schedule import WHEN
 from waterclock.core.domain.job.task import request_of
+from waterclock.core.domain.schedule.cron_expression import unwrap
 from waterclock.proto.problem import Difference
 from waterclock.proto.spec import ALONGSIDE, RUNS, JobSpec
 
@@ -74,9 +75,18 @@ def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     cleared: set[str] = set()
     if any(changes.get(field) is not None for field in _WHEN):
         cleared.update(_WHEN)
+    if "timezone" not in changes and _says_zone(changes):
+        cleared.add("timezone")
     if runs := {field for field in _WHAT if changes.get(field) is not None}:
         cleared.update(_WHAT, (field for field, owners in ALONGSIDE.items() if runs.isdisjoint(owners)))
     for names in _SYNONYMS:
         if any(name in changes for name in names):
             cleared.update(names)
     return {**{field: value for field, value in base.items() if field not in cleared}, **changes}
+
+
+def _says_zone(changes: Mapping[str, Any]) -> bool:
+    """Whether a cron brings its own zone, as `CRON_TZ=`."""
+    said = [changes.get(field) for field in ("schedule", "cron", "cron_expression")]
+    texts = [text for value in said for text in (value if isinstance(value, list) else [value])]
+    return any(isinstance(text, str) and unwrap(text).zone is not None for text in texts)

@@ -48,6 +48,8 @@ class _When(msgspec.Struct, frozen=True):
     time: datetime | None = None
     crons: tuple[str, ...] = ()
     seconds: float | None = None
+    zone: str | None = None
+    """Said inside the expressions, as `CRON_TZ=`."""
 
 
 def schedule_of(
@@ -59,7 +61,9 @@ def schedule_of(
     before = len(problems)
     when = _when(request, now, unsaid, problems)
     _check_type(value_of(request.schedule_type), when, problems)
-    clock = _Clock(value_or(request.timezone, "UTC"), value_or(request.dst_gap, "next_valid"))
+    clock = _Clock(
+        _timezone(value_of(request.timezone), when, problems), value_or(request.dst_gap, "next_valid")
+    )
     schedule = Schedule(
         schedule_type=when.schedule_type,
         schedule_time=clock.moment(when.field, when.time, problems),
@@ -74,7 +78,7 @@ def schedule_of(
         dst_overlap=value_or(request.dst_overlap, "first"),
         exclude=tuple(value_or(request.exclude, [])),
     )
-    _check_parts(schedule, when.field, name, problems)
+    _check_parts(schedule, when, name, problems)
     if len(problems) == before:
         try:
             compile(schedule, name)
@@ -113,7 +117,7 @@ def _read(field: str, value: Any, now: int, problems: Problems) -> _When:
             wait = _duration(field, value, problems)
             return _When(field, "FUTURE", time=datetime_of(now + wait))
         case "cron_expression" | "cron":
-            return _When(field, "CRON", crons=(value,) if isinstance(value, str) else tuple(value))
+            return _from_crons(field, (value,) if isinstance(value, str) else tuple(value), problems)
         case _:
             return _When(field, "INTERVAL", seconds=_duration(field, value, problems) / SECOND)
 
@@ -128,7 +132,31 @@ def _from_text(text: str, now: int, problems: Problems) -> _When:
         )
     if _LOOKS_LIKE_A_TIME.match(text):
         return _When("schedule", "FUTURE", time=_instant(text, now, problems))
-    return _When("schedule", "CRON", crons=(text,))
+    return _from_crons("schedule", (text,), problems)
+
+
+def _from_crons(field: str, texts: tuple[str, ...], problems: Problems) -> _When:
+    """Expressions, with what they say beside their fields taken out: their zone, and an interval."""
+    found = [cron_expression.unwrap(text) for text in texts]
+    zones = list(dict.fromkeys(one.zone for one in found))
+    if len(zones) > 1:
+        problems.add(
+            field, "the expressions of a job have one zone: all of them say the same CRON_TZ, or none"
+        )
+    every = [one.every for one in found if one.every is not None]
+    if len(found) > 1 and every:
+        problems.add(field, f"'@every {every[0]}' stands alone; it cannot be one of several expressions")
+        found = [one for one in found if one.every is None]
+    elif every:
+        seconds = _duration(field, every[0], problems) / SECOND
+        return _When(field, "INTERVAL", seconds=seconds, zone=zones[0])
+    return _When(field, "CRON", crons=tuple(one.cron for one in found), zone=zones[0])
+
+
+def _timezone(said: str | None, when: _When, problems: Problems) -> str:
+    if when.zone is not None and said not in (None, when.zone):
+        problems.add(when.field, f"says CRON_TZ={when.zone}, and timezone says {said}")
+    return when.zone if when.zone is not None else said or "UTC"
 
 
 def _instant(text: str, now: int, problems: Problems) -> datetime:
@@ -174,18 +202,21 @@ class _Clock(msgspec.Struct, frozen=True):
 def _check_type(wanted: ScheduleType | None, when: _When, problems: Problems) -> None:
     if wanted is None or wanted == when.schedule_type or any(problems.has(field) for field in WHEN):
         return
+    if wanted == "CRON" and when.schedule_type == "INTERVAL" and when.field in ("cron", "cron_expression"):
+        return  # `@every 90s`
     if when.field == "schedule_type":
         problems.add("schedule_type", f"{wanted} needs {_NEEDS[wanted]}")
     else:
         problems.add("schedule_type", f"is {wanted}, but {when.field} makes it {when.schedule_type}")
 
 
-def _check_parts(schedule: Schedule, field: str, name: str, problems: Problems) -> None:
+def _check_parts(schedule: Schedule, when: _When, name: str, problems: Problems) -> None:
     """All that is wrong with a schedule, and not only the first thing."""
     place = zone(schedule.timezone)
     if place is None:
         problems.add(
-            "timezone", f"there is no time zone '{schedule.timezone}'; expected an IANA name: Europe/Paris"
+            "timezone" if when.zone is None else when.field,
+            f"there is no time zone '{schedule.timezone}'; expected an IANA name: Europe/Paris",
         )
     else:
         try:
@@ -194,8 +225,8 @@ def _check_parts(schedule: Schedule, field: str, name: str, problems: Problems) 
             problems.add(error.field, error.reason)
     for text in schedule.cron_expression:
         try:
-            cron_expression.parse(text, name)
+            cron_expression.check(text, name)
         except InvalidSchedule as error:
-            problems.add(field, error.reason)
+            problems.add(when.field, error.reason)
     if schedule.interval_seconds is not None and schedule.interval_seconds < SHORTEST_INTERVAL:
-        problems.add(field, "an interval must be at least one second")
+        problems.add(when.field, "an interval must be at least one second")

@@ -3,7 +3,10 @@
 Each element of each field is expanded by itself, so that an error can name it and one field's stars never change
 the reading of another. Beyond croniter: names such as `@daily` mean the plain time also where `H` is in use; `H`
 is drawn from the job's name within the field's bounds; Sunday is 0 or 7 with seconds too; `9-9` is 9 and not the
-whole cycle; `MON#2,FRI` may be mixed; the last Friday is `L5`, `5L` or `FRIL`. Years, `R` (random) and `W` are refused.
+whole cycle; `MON#2,FRI` may be mixed; the last Friday is `L5`, `5L` or `FRIL`; `15W` and `LW` are the nearest day from
+Monday to Friday; a weekday field that starts with `+` must match as well as the day. Years and `R` are refused.
+
+`unwrap` takes apart what is more than a cron: `CRON_TZ=Europe/Paris 0 3 * * *` and `@every 90s`.
 """
 
 import re
@@ -34,6 +37,9 @@ _VALUE = r"\d{1,2}|[a-z]{3}"
 _PLAIN = re.compile(rf"\*(/\d+)?|\?|(?P<low>{_VALUE})(-(?P<high>{_VALUE}|l))?(?P<step>/\d+)?", re.ASCII)
 _HASHED = re.compile(r"h(\((?P<low>\d+)-(?P<high>\d+)\))?(/(?P<step>\d+))?")
 _NTH = re.compile(r"(?P<weekday>[0-7]|[a-z]{3})#(?P<nth>[1-5])")
+_NEAREST = re.compile(r"(?P<day>\d{1,2}|l)w", re.ASCII)
+_ZONED = re.compile(r"(?:CRON_)?TZ=(?P<zone>\S*)\s+(?P<rest>.*)", re.DOTALL)
+_EVERY = re.compile(r"@every\s+(?P<duration>.+)", re.IGNORECASE | re.DOTALL)
 _LAST = re.compile(r"l(?P<after>[0-7]|[a-z]{3})|(?P<before>[0-7]|[a-z]{3})l")
 
 
@@ -56,6 +62,32 @@ _MONTH = _Field("month", 3, 1, 12, 12, "dec")
 _WEEKDAY = _Field("weekday", 4, 0, 6, 6, "sat")
 
 
+class Unwrapped(Struct, frozen=True):
+    """What one expression says beside its fields."""
+
+    cron: str
+    zone: str | None = None
+    every: str | None = None
+    """The duration of an `@every`; there is no cron then."""
+
+
+def unwrap(expression: str) -> Unwrapped:
+    """Takes `CRON_TZ=`, `TZ=` and `@every` off an expression; what they say is checked by whoever reads it."""
+    text, place = expression.strip(), None
+    if zoned := _ZONED.fullmatch(text):
+        text, place = zoned["rest"].strip(), zoned["zone"]
+    every = _EVERY.fullmatch(text)
+    return Unwrapped(cron=text, zone=place, every=every["duration"].strip() if every else None)
+
+
+def check(expression: str, name: str) -> None:
+    """Refuses what cannot be parsed, and `?` in a list: it says that nothing is said. (What is stored may have it.)"""
+    parse(expression, name)
+    for field in expression.split():
+        if "?" in field.split(",") and field != "?":
+            raise InvalidSchedule("cron_expression", f"'{field}': ? stands alone")
+
+
 def parse(expression: str, name: str) -> Cron:
     """The cron an expression stands for; `name` is what `H` is drawn from."""
     text = expression.strip().lower()
@@ -67,6 +99,7 @@ def _parse(text: str, name: str) -> Cron:
     fields = _fields(text)
     seconds = _values(_SECOND, fields[0], name) if len(fields) == 6 else 1
     minute, hour, day, month, weekday = fields[-5:]
+    both, weekday = weekday.startswith("+"), weekday.removeprefix("+")
     weekdays, nth_weekdays = _weekdays(weekday, name)
     days = Days(
         months=_values(_MONTH, month, name),
@@ -74,7 +107,8 @@ def _parse(text: str, name: str) -> Cron:
         weekdays=weekdays,
         last_day="l" in day.split(","),
         nth_weekdays=nth_weekdays,
-        either=_restricted(day) and _restricted(weekday),
+        either=not both and _restricted(day) and _restricted(weekday),
+        nearest_to=_nearest_to(day),
     )
     cron = Cron(
         days=days,
@@ -92,7 +126,8 @@ def _fields(text: str) -> list[str]:
     if len(text) > MAX_LENGTH:
         raise InvalidSchedule("cron_expression", f"longer than {MAX_LENGTH} characters")
     if text.startswith("@") and text not in NICKNAMES:
-        raise InvalidSchedule("cron_expression", f"'{text}' is not one of {', '.join(NICKNAMES)}")
+        names = ", ".join(NICKNAMES)
+        raise InvalidSchedule("cron_expression", f"'{text}' is not one of {names} and @every DURATION")
     fields = NICKNAMES.get(text, text).split()
     if len(fields) not in (5, 6):
         raise InvalidSchedule(
@@ -105,6 +140,17 @@ def _fields(text: str) -> list[str]:
 def _restricted(field: str) -> bool:
     """As in cron, by what is written: `1-31` and `*/2` say something of the day, `*` and `*/1` do not."""
     return field not in ("*", "?", "*/1")
+
+
+def _nearest_to(text: str) -> tuple[int, ...]:
+    found: list[int] = []
+    for element in text.split(","):
+        if match := _NEAREST.fullmatch(element):
+            day = 0 if match["day"] == "l" else int(match["day"])
+            if match["day"] != "l" and not _DAY.low <= day <= _DAY.high:
+                _refuse(_DAY, element)
+            found.append(day)
+    return tuple(found)
 
 
 def _weekdays(text: str, name: str) -> tuple[int, tuple[tuple[int, int], ...]]:
@@ -131,7 +177,7 @@ def _values(field: _Field, text: str, name: str) -> int:
     """The set of a field's values."""
     mask = 0
     for element in text.split(","):
-        if element == "l" and field is _DAY:
+        if field is _DAY and (element == "l" or _NEAREST.fullmatch(element)):
             continue
         for value in _expand(field, element, name):
             mask |= 1 << value

@@ -27,6 +27,20 @@ rarest of those, a leap February, comes back after 40 years at most (around 2100
 _EVERY_SEVENTH = sum(1 << day for day in range(1, 32, 7))
 
 
+def _nearest_workday(day: int, first: int, length: int) -> int:
+    """The day from Monday to Friday next to a day of a month that starts on weekday `first`, as a set; empty where
+    the month has no such day."""
+    if day > length:
+        return 0
+    match (first + day - 1) % 7:
+        case 6:
+            return 1 << (day - 1 if day > 1 else 3)
+        case 0:
+            return 1 << (day + 1 if day < length else length - 2)
+        case _:
+            return 1 << day
+
+
 class Days(Struct, frozen=True):
     """Days are proleptic ordinals, sets are bitsets."""
 
@@ -39,6 +53,8 @@ class Days(Struct, frozen=True):
     """(weekday, n): the n-th of the month, 0 for the last."""
     either: bool = False
     """Day and weekday are both restricted, so that one of them is enough."""
+    nearest_to: tuple[int, ...] = ()
+    """Days whose nearest day from Monday to Friday in the same month matches, 0 for the last of the month."""
 
     def of_month(self, year: int, month: int) -> int:
         """The set of matching days of a month."""
@@ -48,6 +64,8 @@ class Days(Struct, frozen=True):
         first = (monday_based + 1) % 7
         whole = (2 << length) - 2
         by_day = self.month_days & whole | (1 << length if self.last_day else 0)
+        for day in self.nearest_to:
+            by_day |= _nearest_workday(day or length, first, length)
         by_weekday = self._weekdays(first, length) & whole
         return by_day | by_weekday if self.either else by_day & by_weekday
 
