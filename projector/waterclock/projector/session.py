@@ -18,18 +18,15 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.tasks import supervised
 from waterclock.projector.fold.projection import FoldedBatch, Projection, WritePipeline
 from waterclock.projector.metrics import METRICS
+from waterclock.projector.pace import MOST_EVENTS, Pace
 from waterclock.projector.read.batch_reader import BatchReader
 from waterclock.projector.read.log_check import check_log, ends_if_caught_up
 from waterclock.projector.read.positions import STREAMS, Positions, StreamEnd
 from waterclock.projector.write.database import connect, statement
 from waterclock.projector.write.transaction import Store
 from waterclock.projector.write.week_partitions import WeekPartitions
+from waterclock.proto import names
 
-_MOST_EVENTS = 60_000
-"""Events folded at once."""
-_GAPS = ((10_000, 1.0), (2_000, 0.4), (200, 0.1), (0, 0.03))
-"""After a batch of so many events the next one gathers for so many seconds: a run that was queued and ended in between
-is then one row, written once."""
 _IDLE = 10.0
 
 
@@ -41,8 +38,7 @@ class Session:
         self._reader = reader
         self._projection = projection
         self._pipeline = pipeline
-        self._last = 0.0
-        self._gap = 0.0
+        self._pace = Pace(reader)
         self._ends: list[StreamEnd] = []
 
     @classmethod
@@ -70,26 +66,30 @@ class Session:
 
     async def fold(self) -> None:
         """Batch after batch, for ever."""
-        while True:
-            if not self._reader.is_ready:
-                await self._pipeline.finished()
-            if await self._reader.wait(_IDLE):
-                await self._fold_once()
-            else:
-                # Nothing came for a while: keep up with a log that goes on with other things than ours.
-                ends = await ends_if_caught_up(self._log, self._projection.positions, self._ends)
-                if ends != self._ends:
-                    await self._projection.follow(ends)
-                    self._ends = ends
+        end = await self._log.nc.tap(names.FRESHNESS_WANTED, lambda *_: self._pace.hurry())
+        try:
+            while True:
+                if not self._reader.is_ready:
+                    await self._pipeline.finished()
+                if await self._reader.wait(_IDLE):
+                    await self._fold_once()
+                else:
+                    await self._follow()
+        finally:
+            end()
 
     async def _fold_once(self) -> None:
-        """A lone event is folded at once; in a stream of them, those of a moment together."""
-        loop = asyncio.get_running_loop()
-        await self._reader.wait_for(_MOST_EVENTS, self._last + self._gap - loop.time())
-        self._last = began = loop.time()
-        folded = await self._projection.prepare(self._reader.take(_MOST_EVENTS))
+        began = await self._pace.next_batch()
+        folded = await self._projection.prepare(self._reader.take(MOST_EVENTS))
         await self._pipeline.begin(lambda: self._write(folded, began))
-        self._gap = next(gap for events, gap in _GAPS if folded.events >= events)
+        self._pace.folded(folded.events)
+
+    async def _follow(self) -> None:
+        """Nothing came for a while: keep up with a log that goes on with other things than ours."""
+        ends = await ends_if_caught_up(self._log, self._projection.positions, self._ends)
+        if ends != self._ends:
+            await self._projection.follow(ends)
+            self._ends = ends
 
     async def _write(self, folded: FoldedBatch, began: float) -> None:
         await self._projection.write(folded, now_us())

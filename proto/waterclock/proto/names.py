@@ -23,6 +23,9 @@ ALERTS_KEY = "alerts.state"
 HANDOVER = "wc.handover"
 """A hint among schedulers that a lease was released. Nothing depends on it."""
 
+FRESHNESS_WANTED = "wc.fresh"
+"""A hint to the projectors that somebody waits for what is in the log already. Without it they only take longer."""
+
 SERVICE = "waterclock"
 SERVICE_PREFIX = "waterclock.v1"
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from waterclock.api.readmodels.paging import SQL
 from waterclock.api.readmodels.pool import Pool
 from waterclock.core.domain.instants import instant_of
-from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.connection import Broadcast, Connection
 from waterclock.core.jetstream.log_identity import KnownStream
 from waterclock.core.jetstream.messages import last_message
 from waterclock.core.sql import load_statements
@@ -31,6 +31,7 @@ class Freshness:
     def __init__(self, connection: Connection, pool: Pool) -> None:
         self._connection = connection
         self._pool = pool
+        self._tell = Broadcast(connection)
         self._written: dict[int, int] = {}
 
     def wrote(self, partition: int, version: int) -> None:
@@ -51,11 +52,13 @@ class Freshness:
         return newest is None or await self._reached(names.RUNS, partition, newest.sequence)
 
     async def _reached(self, stream: str, partition: int, sequence: int) -> bool:
+        """Each look that finds it not there yet tells the projectors, which gather events while nobody waits."""
         pause = _PAUSE
         deadline = asyncio.get_running_loop().time() + _PATIENCE
         while await position(self._pool, stream, partition) < sequence:
             if asyncio.get_running_loop().time() + pause > deadline:
                 return False
+            self._tell(names.FRESHNESS_WANTED, b"")
             await asyncio.sleep(pause)
             pause *= 1.5
         return True

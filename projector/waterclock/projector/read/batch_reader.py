@@ -53,8 +53,10 @@ class BatchReader:
         self._connection = connection
         self._positions = positions
         self._arrived = asyncio.Event()
-        self._jobs = _ReadAhead(jobs_message, self._arrived)
-        self._runs = _ReadAhead(runs_message, self._arrived)
+        self._gathered = asyncio.Event()
+        self._most = 0
+        self._jobs = _ReadAhead(jobs_message, self._note_arrival)
+        self._runs = _ReadAhead(runs_message, self._note_arrival)
         self._jobs_through = 0
         """Every definition up to this sequence was handed out."""
         self._admitted: dict[int, int] = {}
@@ -107,12 +109,21 @@ class BatchReader:
                 await self._check_definition(blocking)
         return True
 
-    async def wait_for(self, events: int, timeout: float) -> None:
-        """Wait until this many events have arrived, or the time is over."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + timeout
-        while self.waiting < events and (left := end - loop.time()) > 0:
-            await self._wait_for_arrival(left)
+    async def gather(self, most: int, seconds: float) -> bool:
+        """Wait until so many events have arrived, the time is over, or somebody says `enough`: then False."""
+        self._most = most
+        self._gathered.clear()
+        if self.waiting >= most or seconds <= 0:
+            return True
+        try:
+            async with asyncio.timeout(seconds):
+                await self._gathered.wait()
+        except TimeoutError:
+            return True
+        return self.waiting >= most
+
+    def enough(self) -> None:
+        self._gathered.set()
 
     def take(self, limit: int) -> Batch:
         """What there is, up to about `limit` events."""
@@ -141,6 +152,11 @@ class BatchReader:
             return False
         return True
 
+    def _note_arrival(self) -> None:
+        self._arrived.set()
+        if self.waiting >= self._most:
+            self._gathered.set()
+
     def _may_go(self, message: RunsMessage) -> bool:
         partition = message.partition
         return message.needs <= max(
@@ -159,10 +175,10 @@ class BatchReader:
 class _ReadAhead(Generic[Message]):
     """One stream, decoded."""
 
-    def __init__(self, decode: Callable[[Delivery], Message], arrived: asyncio.Event) -> None:
-        """`arrived` is set whenever there is more to take."""
+    def __init__(self, decode: Callable[[Delivery], Message], note_arrival: Callable[[], None]) -> None:
+        """`note_arrival` is called whenever there is more to take."""
         self._decode: Callable[[Delivery], Message] = decode
-        self._arrived = arrived
+        self._note_arrival = note_arrival
         self._messages: deque[Message] = deque()
         self._taken = asyncio.Event()
         self.events = 0
@@ -183,7 +199,7 @@ class _ReadAhead(Generic[Message]):
                 message = self._decode(delivery)
                 self._messages.append(message)
                 self.events += len(message.events)
-            self._arrived.set()
+            self._note_arrival()
             while self.events > _MOST_AHEAD:
                 self._taken.clear()
                 await self._taken.wait()

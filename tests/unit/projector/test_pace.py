@@ -1,0 +1,60 @@
+"""How long events gather between batches, and that somebody who waits shortens it."""
+
+import asyncio
+
+import pytest
+
+from waterclock.projector.pace import MOST_EVENTS, Pace
+from waterclock.projector.read.batch_reader import BatchReader
+from waterclock.projector.read.positions import Positions
+
+
+class NothingArrives(BatchReader):
+    """Notes for how long it is to gather, and is told at once that somebody waits, or that the time is over."""
+
+    def __init__(self, hurries: int = 0) -> None:
+        super().__init__(None, Positions({}))  # type: ignore[arg-type]
+        self.asked: list[float] = []
+        self.pace: Pace | None = None
+        self._hurries = hurries
+
+    async def gather(self, most: int, seconds: float) -> bool:
+        assert most == MOST_EVENTS
+        self.asked.append(seconds)
+        if self._hurries and self.pace is not None:
+            self._hurries -= 1
+            self.pace.hurry()
+            return False
+        return True
+
+
+async def gaps(events: int, hurries: int = 0) -> list[float]:
+    reader = NothingArrives()
+    reader.pace = pace = Pace(reader)
+    await pace.next_batch()
+    pace.folded(events)
+    reader._hurries = hurries
+    await pace.next_batch()
+    assert reader.asked[0] < 0, "the first event is folded at once"
+    return reader.asked[1:]
+
+
+@pytest.mark.parametrize(
+    ("events", "longest"), [(1, 0.25), (199, 0.25), (200, 0.5), (2_000, 1.0), (10_000, 1.5)]
+)
+async def test_events_gather_for_longer_the_more_there_are(events: int, longest: float) -> None:
+    (asked,) = await gaps(events)
+    assert 0 < asked <= longest
+
+
+async def test_somebody_who_waits_cuts_the_gap_short() -> None:
+    asked, then = await gaps(events=1, hurries=1)
+    assert then <= 0.01 < asked
+
+
+async def test_gathering_ends_with_the_word_that_somebody_waits() -> None:
+    reader = NothingArrives()
+    gathering = asyncio.create_task(BatchReader.gather(reader, MOST_EVENTS, 3600.0))
+    await asyncio.sleep(0)
+    reader.enough()
+    assert await gathering is False
