@@ -11,8 +11,8 @@ SELECT attname AS name FROM pg_attribute
 SELECT * FROM job_runs WHERE run_id = ANY($1::text[]);
 
 -- name: load_recent_runs
--- The rows of some runs that cannot be older than a time: only the newest partitions are looked into.
-SELECT * FROM job_runs WHERE run_id = ANY($1::text[]) AND created_at >= $2;
+-- The rows of some runs that began within a few days: only the partitions of these are looked into.
+SELECT * FROM job_runs WHERE run_id = ANY($1::text[]) AND created_at >= $2 AND created_at < $3;
 
 -- name: load_jobs
 -- What the fold must know of some jobs.
@@ -114,7 +114,7 @@ DELETE FROM dead_letters WHERE dead_time < $1;
 WITH gone AS (
      DELETE FROM job_runs r
       USING job_definitions d
-      WHERE d.spec ? 'retention'
+      WHERE d.has_retention
         AND r.job_id = d.job_id
         AND r.end_time < $1::timestamptz - make_interval(secs => (d.spec #>> '{retention,days}')::double precision * 86400)
         AND r.status IN ('SUCCESS', 'FAILED', 'TIMED_OUT', 'CANCELLED', 'SKIPPED', 'MISSED')
@@ -135,7 +135,7 @@ WITH beyond AS (
              WHERE job_id = d.job_id AND status = 'SUCCESS'
              ORDER BY created_at DESC
             OFFSET (d.spec #>> '{retention,successes}')::bigint LIMIT 10000) r
-      WHERE d.spec ? 'retention' AND d.spec #>> '{retention,successes}' IS NOT NULL
+      WHERE d.has_retention AND d.spec #>> '{retention,successes}' IS NOT NULL
       UNION ALL
      SELECT r.run_id, r.created_at
        FROM job_definitions d
@@ -144,7 +144,7 @@ WITH beyond AS (
              WHERE job_id = d.job_id AND status IN ('FAILED', 'TIMED_OUT')
              ORDER BY created_at DESC
             OFFSET (d.spec #>> '{retention,failures}')::bigint LIMIT 10000) r
-      WHERE d.spec ? 'retention' AND d.spec #>> '{retention,failures}' IS NOT NULL),
+      WHERE d.has_retention AND d.spec #>> '{retention,failures}' IS NOT NULL),
      gone AS (
      DELETE FROM job_runs r USING beyond b WHERE r.run_id = b.run_id AND r.created_at = b.created_at
   RETURNING r.run_id, r.created_at),

@@ -161,8 +161,10 @@ async def load_runs(
         (recent if since <= stamp < "9" else other).append(run_id)
     rows: list[asyncpg.Record] = []
     if recent:
-        # A run is decided when it is due and not before; the second day is for clocks that disagree.
-        rows += await connection.fetch(statement("load_recent_runs"), recent, newest - 2 * DAY)
+        # A run is decided when it is due and not before; the other days are for clocks that disagree.
+        rows += await connection.fetch(
+            statement("load_recent_runs"), recent, newest - 2 * DAY, newest + 2 * DAY
+        )
     if other:
         rows += await connection.fetch(statement("load_runs"), other)
     return {row["run_id"]: RunRow(**row) for row in rows}

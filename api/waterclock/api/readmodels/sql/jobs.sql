@@ -22,7 +22,7 @@ WHERE d.namespace = $1
        OR (d.spec -> 'task')::text ILIKE $8)
   AND ($9::timestamptz IS NULL OR d.created_at >= $9)
   AND ($10::timestamptz IS NULL OR d.created_at < $10)
-  AND ($11::boolean IS NULL OR (d.spec -> 'task' ->> 'kind' = 'workflow') = $11)
+  AND ($11::boolean IS NULL OR d.is_workflow = $11)
   AND ($12::text IS NULL OR {after})
 ORDER BY {order}
 LIMIT $14;

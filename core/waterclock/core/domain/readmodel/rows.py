@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from waterclock.core.domain.schedule.fires import Fires
 from waterclock.proto.events import Instant, JobEvent
-from waterclock.proto.spec import Schedule
+from waterclock.proto.spec import Schedule, Workflow
 from waterclock.proto.verdicts import RunStatus
 
 _NUL_IN_JSON = b"\\u0000"
@@ -138,6 +138,8 @@ class DefinitionRow(Struct, frozen=True, gc=False):
             json_value(spec.labels),
             json_value(spec if spec.payload is None else replace(spec, payload=None)),
             None if spec.payload is None else json_value(spec.payload),
+            type(spec.task) is Workflow,
+            spec.retention is not None,
         )
 
 
