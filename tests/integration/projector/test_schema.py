@@ -261,7 +261,7 @@ async def test_the_documented_questions_find_their_indexes(database: asyncpg.Con
         "SELECT * FROM waterclock.job_runs WHERE status IN ('FAILED', 'TIMED_OUT') AND end_time > now()": "end_time",
         "SELECT * FROM waterclock.jobs WHERE namespace = 'd' AND status = 'PAUSED'": "job_state_status",
         "SELECT * FROM waterclock.workflows": "job_definitions_workflows",
-        "SELECT * FROM waterclock.job_runs WHERE namespace = 'd' ORDER BY scheduled_time DESC LIMIT 9": "namespace_scheduled_time",
+        "SELECT * FROM waterclock.job_runs WHERE namespace = 'd' ORDER BY scheduled_time": "scheduled_time_idx",
         'SELECT * FROM waterclock.jobs WHERE labels @> \'{"a": "b"}\'': "job_definitions_labels",
         "SELECT * FROM waterclock.upcoming ORDER BY next_run_at LIMIT 10": "job_state_next",
         "SELECT * FROM waterclock.workflow_nodes WHERE workflow_run_id = 'x'": "job_runs_default_pkey",
