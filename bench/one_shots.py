@@ -27,7 +27,7 @@ from waterclock.proto.events import Frame, JobCreated, JobFrame, RunEvent, RunSu
 from waterclock.proto.spec import Handler, JobSpec, Schedule
 from waterclock.scheduler.credit import Credit
 from waterclock.scheduler.jetstream.work_queue import work_message
-from waterclock.scheduler.work_items import work_item
+from waterclock.scheduler.work_items import packed, work_item
 
 _BATCH = 64
 _DECIDED = ("observe", "tick", "take", "appended", "own_frame", "apply", "follow")
@@ -102,11 +102,9 @@ class Partition:
 
 
 def _work(decided: Pass) -> list[bytes]:
-    commands = []
-    for event, spec in decided.queued:
-        message = work_message(work_item(event, spec))
-        commands.append(publish_command(message.subject, "", None, message.data))
-    return commands
+    items = [(event.parcel, work_item(event, spec)) for event, spec in decided.queued]
+    messages = [work_message(message) for message in packed(items)]
+    return [publish_command(message.subject, "", None, message.data) for message in messages]
 
 
 def immediate(runs: int, steps: Steps) -> None:

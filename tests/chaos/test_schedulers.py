@@ -88,7 +88,7 @@ async def executing(connection: Connection, publisher: Publisher) -> AsyncIterat
         async with Pull.durable(connection, names.WORK, consumer) as pull:
             while True:
                 for delivery in await pull.next():
-                    item = decode_work(delivery.data)
+                    (item,) = decode_work(delivery.data)
                     now = now_us()
                     done = RunSucceeded(
                         run_id=item.run_id, at=now, attempt=item.attempt, executor_id="chaos", started=now

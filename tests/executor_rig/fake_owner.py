@@ -21,7 +21,7 @@ from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, encode
 from waterclock.proto.events import Outcome, OutcomeRejected, RunCancelled, RunEvent, RunStarted
 from waterclock.proto.spec import Handler, JobSpec, Task
-from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest, WorkItem
+from waterclock.proto.work import ClaimReply, ClaimRequest, Parcel, StopRequest, WorkItem
 
 PARTITIONS = 4
 PATIENCE = 20.0
@@ -69,6 +69,13 @@ class FakeOwner:
 
     async def give(self, *items: WorkItem) -> None:
         await self.publisher.publish_work([message(item) for item in items])
+
+    async def give_parcel(self, *items: WorkItem) -> None:
+        """All of them in one message."""
+        first = message(items[0])
+        line = first.subject.rsplit(".", 2)[0]
+        subject = names.parcel_in(line, items[0].run_id, items[0].queued)
+        await self.publisher.publish_work([Message(subject=subject, data=encode(Parcel(items)))])
 
     async def submit(self, task: Task, **kwargs: Any) -> WorkItem:
         item = self.item(task, **kwargs)
@@ -162,7 +169,8 @@ class FakeOwner:
     async def _answer(self, asked: Msg) -> None:
         request = msgspec.json.decode(asked.data, type=ClaimRequest)
         self.claims.append(request)
-        await asked.respond(encode(self.verdict(request)))
+        replies = [self.verdict(each) for each in (request, *request.more)]
+        await asked.respond(encode(msgspec.structs.replace(replies[0], more=tuple(replies[1:]))))
 
 
 def message(item: WorkItem) -> Message:

@@ -1,4 +1,4 @@
-"""Those around the owner: users who define and edit, executors that run, die, stall and report late."""
+"""The users: they define, edit, ask for runs and cancel them."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -7,7 +7,7 @@ from typing import get_args
 from msgspec.structs import replace
 
 from simulation import workflows
-from simulation.world import Work, World
+from simulation.world import World
 from waterclock.core.domain import ids
 from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.domain.job.aggregate import (
@@ -26,20 +26,12 @@ from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.events import (
     BackfillRequested,
     BackfillSteered,
-    RunCancelled,
     RunCancelRequested,
-    RunEvent,
-    RunFailed,
     RunRequested,
-    RunReturned,
-    RunSnoozed,
-    RunStarted,
-    RunSucceeded,
     SkipRequested,
 )
 from waterclock.proto.policies import CatchUp, Overlap, ScheduleType
 from waterclock.proto.spec import JobSpec, Schedule
-from waterclock.proto.work import ClaimReply, ClaimRequest
 
 _CRONS = ("* * * * *", "*/5 * * * * *", "*/5 * * * *", "0 * * * *", "30 2 * * *", "0,30 0 * * * *")
 _OVERLAPS = get_args(Overlap)
@@ -159,6 +151,8 @@ class User:
             else None,
         )
         task, fan_out = workflows.random_task(rng)
+        if self.world.parcel_size > 1:
+            task = workflows.by_handlers(task)
         return JobSpec(
             name="simulated",
             task=task,
@@ -172,143 +166,3 @@ class User:
             max_retries=2,
             pause_on_failure=rng.choice([None, None, 1, 2]),
         )
-
-
-@dataclass
-class Executors:
-    world: World
-    lives: int = 0
-    executed: set[tuple[str, int]] = field(default_factory=set)
-    """(run, when it was queued) of all attempts that ever began."""
-    asking: list[tuple[Work, str, list[ClaimReply]]] = field(default_factory=list)
-    """Executors that wait for the answer to a claim."""
-
-    def act(self) -> None:
-        world = self.world
-        self._stop()
-        self._hear_answers()
-        free = [work for work in world.work.values() if work.holder is None]
-        if free and (world.rng.random() < 0.6 or not self.world.holding):
-            self._deliver(world.rng.choice(free))
-        elif self.world.holding:
-            run_id = world.rng.choice(list(self.world.holding))
-            self._progress(run_id)
-
-    def drain(self) -> bool:
-        """Bring everything that is queued or executing to an end; False when there was nothing to do."""
-        self._stop()
-        did = bool(self.asking)
-        self._hear_answers()
-        for work in [work for work in self.world.work.values() if work.holder is None]:
-            self._deliver(work)
-            did = True
-        for run_id in list(self.world.holding):
-            self._end(run_id, success=True)
-            did = True
-        return did
-
-    def _deliver(self, work: Work) -> None:
-        world = self.world
-        work.delivered += 1
-        self.lives += 1
-        executor = f"executor{self.lives}"
-        if not work.recovered and work.delivered == 1:
-            assert (work.run_id, work.queued) not in self.executed, f"{work} runs again, and nobody was asked"
-            self._start(work, executor)
-            return
-        request = ClaimRequest(
-            run_id=work.run_id,
-            attempt=work.attempt,
-            queued=work.queued,
-            executor_id=executor,
-            delivered=work.delivered,
-        )
-        work.holder = executor
-        self.asking.append((work, executor, world.claim(request)))
-        self._hear_answers()
-
-    def _hear_answers(self) -> None:
-        """Who asked waits for a while, and asks again later."""
-        asking, self.asking = self.asking, []
-        for work, executor, replies in asking:
-            if not replies:
-                if self.world.life is not None and self.world.stale and self.world.rng.random() < 0.7:
-                    self.asking.append((work, executor, replies))
-                    continue
-                work.holder = None
-                work.delivered -= 1
-                continue
-            work.holder = None
-            match replies[0].verdict:
-                case "drop":
-                    self._ack(work)
-                case "run":
-                    self._start(work, executor)
-                case "wait":
-                    pass
-
-    def _start(self, work: Work, executor: str) -> None:
-        if work.run_id in self.world.holding:
-            return
-        work.holder = executor
-        self.world.holding[work.run_id] = (executor, work)
-        self.executed.add((work.run_id, work.queued))
-        world = self.world
-        world.report(RunStarted(run_id=work.run_id, at=world.now, attempt=work.attempt, executor_id=executor))
-
-    def _progress(self, run_id: str) -> None:
-        rng = self.world.rng
-        if rng.random() < 0.1:
-            self._die(run_id)
-        else:
-            self._end(run_id, success=rng.random() < 0.7)
-
-    def _die(self, run_id: str) -> None:
-        _, work = self.world.holding.pop(run_id)
-        work.holder = None
-
-    def _end(self, run_id: str, success: bool) -> None:
-        world = self.world
-        executor, work = self.world.holding.pop(run_id)
-        facts = {
-            "run_id": run_id,
-            "at": world.now,
-            "attempt": work.attempt,
-            "executor_id": executor,
-            "started": world.now,
-        }
-        outcome: RunEvent
-        if success:
-            outcome = RunSucceeded(**facts, output=[1, 2, 3])  # type: ignore[arg-type]
-        elif world.rng.random() < 0.2:
-            outcome = RunSnoozed(**facts, until=world.now + 5 * SECOND)  # type: ignore[arg-type]
-        elif world.rng.random() < 0.2:
-            outcome = RunReturned(**facts)  # type: ignore[arg-type]
-        else:
-            retry_at = world.now + world.rng.randrange(10 * SECOND) if work.attempt < 3 else None
-            outcome = RunFailed(**facts, reason="exit code 1", retry_at=retry_at)  # type: ignore[arg-type]
-        world.report(outcome)
-        if world.rng.random() < 0.9:
-            self._ack(work)
-        else:
-            work.holder = None
-
-    def _stop(self) -> None:
-        stops, self.world.stops = self.world.stops, []
-        for _, request in stops:
-            if request.run_id in self.world.holding:
-                executor, work = self.world.holding.pop(request.run_id)
-                self.world.report(
-                    RunCancelled(
-                        run_id=request.run_id,
-                        at=self.world.now,
-                        reason=request.reason,
-                        attempt=work.attempt,
-                        executor_id=executor,
-                    )
-                )
-                self._ack(work)
-
-    def _ack(self, work: Work) -> None:
-        if self.world.work.get((work.run_id, work.queued)) is work:
-            del self.world.work[work.run_id, work.queued]

@@ -19,10 +19,19 @@ from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.store.store import StoreError
 from waterclock.proto.events import Cursor, RunEvent
 from waterclock.proto.spec import JobSpec
-from waterclock.proto.work import StopRequest, WorkItem
+from waterclock.proto.work import StopRequest
 from waterclock.scheduler.jetstream.logs import frames_of
 from waterclock.scheduler.metrics import SchedulerMetrics
-from waterclock.scheduler.ports import Claim, Entry, Feed, LeaseLost, Ports, Snapshot, WorkInDoubt
+from waterclock.scheduler.ports import (
+    Claim,
+    Entry,
+    Feed,
+    LeaseLost,
+    Ports,
+    Snapshot,
+    WorkInDoubt,
+    WorkMessage,
+)
 
 PARTITION = 3
 READ = 0.2
@@ -226,13 +235,13 @@ class MemoryWorkQueue:
         self._life = life
         self._world = life.world
 
-    async def publish(self, items: Sequence[WorkItem]) -> None:
+    async def publish(self, messages: Sequence[WorkMessage]) -> None:
         world, life = self._world, self._life
-        for item in items:
+        for message in messages:
             await life.begin(PUBLISH)
-            if not life.is_certain and not item.recovered:
+            if not life.is_certain and not message.items[0].recovered:
                 raise WorkInDoubt("somebody may have taken us for dead")
-            world.queue_work(item)
+            world.queue_work(message)
             await life.end(PUBLISH)
             if world.rng.random() < world.delay_chance * PUBLISH:
                 raise WorkInDoubt("no acknowledgement")
@@ -240,8 +249,13 @@ class MemoryWorkQueue:
     async def withdraw(self, run_id: str) -> None:
         await self._life.begin(PUBLISH)
         work = self._world.work
-        for key in [key for key in work if key[0] == run_id]:
+        for key in [key for key in work if key[0] == run_id and not key[2]]:
             del work[key]
+        await self._life.end(PUBLISH)
+
+    async def recall(self, run_id: str, queued: int) -> None:
+        await self._life.begin(PUBLISH)
+        self._world.recalled[run_id] = queued
         await self._life.end(PUBLISH)
 
 
@@ -280,6 +294,9 @@ class MemoryRoom:
 
     def waits_for_slots(self, route: str) -> bool:
         return False
+
+    def parcel_size(self, route: str) -> int:
+        return self._world.parcel_size
 
     def began(self, route: str) -> None:
         self.used[route] += 1

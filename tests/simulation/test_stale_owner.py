@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from simulation.actors import Executors
+from simulation.executors import Executors
 from simulation.life import StandsStill
 from simulation.memory import MemoryIndex
 from simulation.test_simulation import judge, settle

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from simulation.actors import Executors
+from simulation.executors import Executors
 from simulation.life import Crash
 from simulation.memory import MemoryFencedLog, MemoryLog, MemoryWorkQueue
 from simulation.test_simulation import judge, settle
@@ -15,7 +15,7 @@ from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.proto.events import Cursor, JobCreated, RunEvent
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 from waterclock.proto.work import WorkItem
-from waterclock.scheduler.ports import WorkInDoubt
+from waterclock.scheduler.ports import WorkInDoubt, WorkMessage
 
 ONCE = JobSpec(name="once", task=Shell(command="true"))
 HOURLY = JobSpec(
@@ -89,10 +89,10 @@ def test_only_what_is_in_doubt_is_published_again(monkeypatch: pytest.MonkeyPatc
     published: list[WorkItem] = []
     fails = True
 
-    async def publish_a_part(queue: MemoryWorkQueue, items: Sequence[WorkItem]) -> None:
+    async def publish_a_part(queue: MemoryWorkQueue, messages: Sequence[WorkMessage]) -> None:
         nonlocal fails
-        published.extend(items)
-        await publish(queue, items[:4] if fails else items)
+        published.extend(item for message in messages for item in message.items)
+        await publish(queue, messages[:4] if fails else messages)
         if fails:
             fails = False
             raise WorkInDoubt("no acknowledgement")
@@ -136,9 +136,10 @@ class Counted(Executors):
         self.asked: set[str] = set()
 
     def drain(self) -> bool:
-        for work in self.world.work.values():
-            if work.recovered and (work.run_id, work.queued) not in self.executed:
-                self.asked.add(work.run_id)
+        for message in self.world.work.values():
+            for work in message.works:
+                if message.recovered and (work.run_id, work.queued) not in self.executed:
+                    self.asked.add(work.run_id)
         return super().drain()
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from simulation.actors import Executors
+from simulation.executors import Executors
 from simulation.test_simulation import judge, settle
 from simulation.workflows import FILE, LINES, check_workflows, rows_of
 from simulation.world import EPOCH, World

@@ -4,6 +4,8 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from simulation.world import World
 from waterclock.core.domain.ids import job_of, node_run, part_path
 from waterclock.core.domain.run.states import attempt_used_up, is_stale, transition
@@ -21,7 +23,7 @@ from waterclock.proto.events import (
     RunSkipped,
     RunStarted,
 )
-from waterclock.proto.spec import FanOut, Node, Shell, Task, Workflow
+from waterclock.proto.spec import FanOut, Handler, Node, Shell, Task, Workflow
 from waterclock.proto.verdicts import TERMINAL, RunStatus
 
 FILE = "sha256:" + "0" * 64
@@ -35,6 +37,14 @@ def random_task(rng: random.Random) -> tuple[Task, FanOut | None]:
     if chance < 0.4:
         return Shell(command="echo {{ item }}"), _random_map(rng, ())
     return Shell(command="true"), None
+
+
+def by_handlers(task: Task) -> Task:
+    """The same, for executors that take parcels."""
+    if isinstance(task, Workflow):
+        nodes = [replace(node, task=Handler(handler="simulated")) for node in task.nodes]
+        return Workflow(nodes=tuple(nodes))
+    return Handler(handler="simulated")
 
 
 def random_workflow(rng: random.Random) -> Workflow:

@@ -19,9 +19,9 @@ from waterclock.core.domain.partition.divergence import Diverged
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.proto.codec import decode_frame, encode
 from waterclock.proto.events import Frame, JobEvent, JobFrame, RunEvent, RunQueued
-from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest, WorkItem
+from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest
 from waterclock.scheduler.one_pass import OwnedPartition
-from waterclock.scheduler.ports import Claim, LeaseLost, Snapshot
+from waterclock.scheduler.ports import Claim, LeaseLost, Snapshot, WorkMessage
 from waterclock.scheduler.takeover import rebuild, take_over
 
 EPOCH = 1_790_000_000_000_000
@@ -37,12 +37,26 @@ Process = Coroutine[Any, Any, None]
 
 @dataclass
 class Work:
+    """An attempt that is to be executed."""
+
     run_id: str
     attempt: int
     queued: int
+
+
+@dataclass
+class Message:
+    """Of the work queue."""
+
+    key: tuple[str, int, bool]
+    works: list[Work]
     recovered: bool = False
     delivered: int = 0
     holder: str | None = None
+
+    @property
+    def is_parcel(self) -> bool:
+        return self.key[2]
 
 
 @dataclass
@@ -60,9 +74,19 @@ class World:
     """key -> revision, value."""
     index_revision: int = 0
     index_is_fenced: bool = True
-    work: dict[tuple[str, int], Work] = field(default_factory=dict)
+    work: dict[tuple[str, int, bool], Message] = field(default_factory=dict)
+    """Run id or a parcel's name, when it was queued, whether it is a parcel -> message."""
     holding: dict[str, tuple[str, Work]] = field(default_factory=dict)
     """run id -> (executor, work): attempts that execute now."""
+    recalled: dict[str, int] = field(default_factory=dict)
+    """Run id -> what was queued up to then is not to be executed."""
+    parcel_size: int = 1
+    """How many attempts may travel in one message."""
+    parcels: int = 0
+    """How many messages carried more than one."""
+    returned: int = 0
+    left_out: int = 0
+    """Of attempts in parcels: how many were given back, and how many recalled before they began."""
     stops: list[tuple[str | None, StopRequest]] = field(default_factory=list)
     snapshot: tuple[bytes, Snapshot] | None = None
     life: Life | None = None
@@ -122,15 +146,19 @@ class World:
 
     # -- the queue ----------------------------------------------------------------------------------------
 
-    def queue_work(self, item: WorkItem) -> None:
-        """The queue holds one message of a run and a time."""
-        key = item.run_id, item.queued
+    def queue_work(self, message: WorkMessage) -> None:
+        """The queue holds one message of a run, or of a parcel, and a time."""
+        first = message.items[0]
+        key = message.parcel or first.run_id, first.queued, bool(message.parcel)
         if key not in self.work:
-            self.work[key] = Work(item.run_id, item.attempt, item.queued, item.recovered)
+            works = [Work(item.run_id, item.attempt, item.queued) for item in message.items]
+            assert len({item.queued for item in message.items}) == 1
+            self.work[key] = Message(key, works, first.recovered)
+            self.parcels += len(works) > 1
 
     def lose_work(self) -> None:
         """The server died, and forgets what it had not yet written of the queue."""
-        for key in [key for key, work in self.work.items() if work.holder is None]:
+        for key in [key for key, message in self.work.items() if message.holder is None]:
             if self.rng.random() < 0.5:
                 del self.work[key]
         for owned in (self.owned, *(owned for *_, owned in self.stale)):

@@ -33,6 +33,7 @@ class Heartbeat:
         tier: str,
         queues: list[str],
         handlers: list[str],
+        parcels: list[str],
         slots: Callable[[], tuple[int, int]],
     ) -> None:
         """`slots`: returns how many there are and how many are in use."""
@@ -46,6 +47,7 @@ class Heartbeat:
             tier=tier,
             queues=queues,
             handlers=handlers,
+            parcels=parcels,
             started_at=now_us(),
         )
         self._slots = slots

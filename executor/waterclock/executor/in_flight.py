@@ -1,7 +1,7 @@
 """The attempts this executor holds, each from its delivery until its outcome is acknowledged by the log."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, assert_never
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from waterclock.executor.attempt_record import (
     Attempt,
     Cancelled,
     Details,
+    FinalEvent,
     Result,
     Returned,
     TimedOut,
@@ -42,6 +43,37 @@ def work_key(item: WorkItem) -> WorkKey:
     return item.run_id, item.queued
 
 
+class Receipt:
+    """A delivery in our hands, of one attempt or of a parcel of them. It is acked when all of them are acknowledged by
+    the log; if one of them is not, the message comes back to somebody, who asks about each."""
+
+    __slots__ = (
+        "acknowledged",
+        "attempts",
+        "delivery",
+        "epoch",
+        "in_parcel",
+        "outcomes",
+        "pulled",
+        "unstarted",
+    )
+
+    def __init__(self, delivery: Delivery, *, in_parcel: bool = False) -> None:
+        self.delivery = delivery
+        self.in_parcel = in_parcel
+        self.pulled = now_us()
+        self.epoch = 0
+        """Set by the keepalive: whether the delivery is certainly still ours."""
+        self.attempts = 1
+        """How many it brought that were not over."""
+        self.acknowledged = 0
+        """Of how many of them the log has the outcome."""
+        self.outcomes: list[tuple[RunningAttempt, FinalEvent]] = []
+        """Of a parcel: what has ended, and is reported together."""
+        self.unstarted: asyncio.TimerHandle | None = None
+        """Runs when what has not been started is to be given back."""
+
+
 class RunningAttempt:
     """The mutable part of an attempt. Its own task changes it; others may only stop it or renew its delivery."""
 
@@ -50,26 +82,21 @@ class RunningAttempt:
         "_renew",
         "attempt",
         "cost",
-        "delivery",
-        "delivery_epoch",
         "item",
         "key",
         "progress",
-        "pulled",
+        "receipt",
         "reported_progress",
         "stop_cause",
         "task",
     )
 
-    def __init__(self, item: WorkItem, key: WorkKey, delivery: Delivery, cost: int) -> None:
+    def __init__(self, item: WorkItem, key: WorkKey, receipt: Receipt, cost: int) -> None:
         self.item = item
         self.key = key
-        self.delivery = delivery
+        self.receipt = receipt
         self.cost = cost
         """In slots."""
-        self.pulled = now_us()
-        self.delivery_epoch = 0
-        """Set by the keepalive: whether the delivery is certainly still ours."""
         self.attempt: Attempt | None = None
         self.stop_cause: StopCause | None = None
         self.progress: Progress | None = None
@@ -150,6 +177,11 @@ class InFlight:
 
     def get(self, key: WorkKey) -> RunningAttempt | None:
         return self._held.get(key)
+
+    @property
+    def receipts(self) -> Iterable[Receipt]:
+        """Of all of them, each once."""
+        return dict.fromkeys(running.receipt for running in self._held.values())
 
     def of_run(self, run_id: str) -> list[RunningAttempt]:
         return [running for running in self._held.values() if running.item.run_id == run_id]

@@ -4,13 +4,14 @@ Counting happens on every attempt, so it is plain arithmetic; the metric familie
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import assert_never
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from waterclock.core.runtime.metrics import Histogram, ScopedCollector, counter, gauge
 from waterclock.executor.attempt_record import FinalEvent
+from waterclock.executor.in_flight import RunningAttempt
 from waterclock.proto.events import (
     Instant,
     OutcomeRejected,
@@ -80,6 +81,10 @@ class ExecutorMetrics(ScopedCollector):
         self._decide_lag.add_us(queued - due)
         self._queue_lag.add_us(pulled - queued)
         self._pull_lag.add_us(started - pulled)
+
+    def count_outcomes(self, outcomes: Sequence[tuple[RunningAttempt, FinalEvent]], pulled: Instant) -> None:
+        for running, event in outcomes:
+            self.count_outcome(running.item, event, pulled)
 
     def count_claim(self, verdict: str) -> None:
         self._claims[verdict] += 1

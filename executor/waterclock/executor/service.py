@@ -19,6 +19,7 @@ from waterclock.core.runtime.settings import Settings, SettingsError, load
 from waterclock.core.runtime.tasks import supervised
 from waterclock.core.store.factory import open_store
 from waterclock.executor.attempt.keepalive import KeepAlive
+from waterclock.executor.attempt.recalls import Recalls
 from waterclock.executor.attempt.reporter import ProgressReports, Reporter
 from waterclock.executor.attempt.runner import Runner
 from waterclock.executor.attempt.stop_requests import StopRequests
@@ -97,6 +98,7 @@ class Executor:
             shared = _SharedParts(settings, executor_id, connection, frames, control, in_flight, metrics)
             stop_requests = shared.stop_requests.subscribed(connection, executor_id)
             await scope.enter_async_context(stop_requests)
+            await scope.enter_async_context(shared.recalls.heard(connection))
             warden = await scope.enter_async_context(WardenClient.open()) if self._runs_processes else None
             pools = await self._pools(scope, connection, publisher, warden)
             opened = [await self._open(scope, connection, shared, pool) for pool in pools]
@@ -105,6 +107,7 @@ class Executor:
             async with supervised() as tasks:
                 tasks.keep(shared.keepalive.run(), name="renew deliveries")
                 tasks.keep(shared.admission.concurrency.keep_renewed(), name="renew concurrency permits")
+                tasks.keep(shared.recalls.keep_known(), name="know what was recalled")
                 tasks.keep(heartbeat.run(), name="heartbeat")
                 tasks.keep(progress.run(), name="report progress")
                 tasks.keep(log_watch.run(), name="watch the log's identity")
@@ -117,6 +120,7 @@ class Executor:
                 heartbeat.state = "draining"
                 await asyncio.gather(*(puller.stop() for _, puller in opened))
                 await asyncio.gather(*(dispatcher.drain(settings.grace_seconds) for dispatcher, _ in opened))
+                shared.reporter.report_rest()
                 await frames.close()
             await heartbeat.remove()
 
@@ -186,11 +190,18 @@ class Executor:
             tier=max(tiers, key=names.TIERS.index),
             queues=sorted(queues),
             handlers=sorted(name for worker in self._workers for name in worker.handlers),
+            parcels=sorted(_may_share_messages(self._workers)),
             slots=self._total_and_used,
         )
 
     def _total_and_used(self) -> tuple[int, int]:
         return sum(slots.total for slots in self._slots), sum(slots.used for slots in self._slots)
+
+
+def _may_share_messages(workers: Sequence[Worker]) -> set[str]:
+    """Handlers of which many attempts may come in one message: not those that need a process each."""
+    handlers = [handler for worker in workers for handler in worker.handlers.values()]
+    return {each.name for each in handlers} - {each.name for each in handlers if each.run_in == "process"}
 
 
 class _SharedParts:
@@ -221,6 +232,7 @@ class _SharedParts:
         )
         self.reporter = Reporter(frames, in_flight, metrics, executor_id=executor_id, partitions=partitions)
         self.stop_requests = StopRequests(in_flight, grace=settings.stop_grace_seconds)
+        self.recalls = Recalls(control)
         self.admission = Admission(ConcurrencyLimits(control, executor_id), RateLimits(control))
 
     def dispatcher(self, slots: Slots, performers: Performers) -> Dispatcher:
@@ -242,6 +254,7 @@ class _SharedParts:
             keepalive=self.keepalive,
             reporter=self.reporter,
             stop_requests=self.stop_requests,
+            recalls=self.recalls,
             claims=self._claims,
             admission=self.admission,
         )

@@ -1,5 +1,6 @@
 """Copies the executors' heartbeats and the depths of the work queues into tables, to be queried beside the runs."""
 
+from collections import Counter
 from typing import Any
 
 import asyncpg
@@ -10,11 +11,13 @@ from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.readmodel.rows import json_value
 from waterclock.core.jetstream.bucket import Bucket, Entry
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.heartbeats import read_heartbeats
 from waterclock.core.jetstream.messages import next_message
+from waterclock.core.jetstream.work_queue import runs_in
 from waterclock.projector.write.database import statement
 from waterclock.proto import names
 from waterclock.proto.events import Instant
-from waterclock.proto.heartbeats import ExecutorHeartbeat, read_heartbeat
+from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat, read_heartbeat
 
 _OLDEST_ASKED = 50
 """Queues whose oldest message is looked up in a round; the deepest ones."""
@@ -53,12 +56,16 @@ class FleetTables:
 
     async def _read_depths(self) -> list[QueueDepth]:
         depths: list[QueueDepth] = []
+        packed: Counter[str] = Counter()
+        for beat in await read_heartbeats(self._control, "scheduler", SchedulerHeartbeat):
+            packed.update(beat.packed)
         offset, total = 0, 1
         while offset < total:
             page = await self._log.api(f"CONSUMER.LIST.{names.WORK}", {"offset": offset})
             consumers = page.get("consumers") or []
             offset, total = offset + max(len(consumers), 1), page["total"]
-            depths += [depth for depth in map(depth_of, consumers) if depth is not None]
+            found = [depth_of(consumer, packed[consumer["name"]]) for consumer in consumers]
+            depths += [depth for depth in found if depth is not None]
         return depths
 
     async def _write_queues(self, depths: list[QueueDepth]) -> None:
@@ -104,21 +111,22 @@ def executor_row(entry: Entry, now: Instant) -> tuple[Any, ...]:
     )
 
 
-def depth_of(consumer: dict[str, Any]) -> QueueDepth | None:
-    """None for a consumer that is not a work queue of ours."""
+def depth_of(consumer: dict[str, Any], packed: int = 0) -> QueueDepth | None:
+    """None for a consumer that is not a work queue of ours. `packed`: how many more runs than messages it has."""
     subject = consumer["config"].get("filter_subject", "")
     parts = subject.removeprefix("wc.work.").removesuffix(".>").rsplit(".", 2)
     if len(parts) != 3 or not parts[2].isdigit():
         return None
     route, tier, band = parts
     queue, _, handler = route.partition("=")
+    waiting, running = runs_in(consumer["num_pending"], consumer["num_ack_pending"], packed)
     return QueueDepth(
         queue=queue,
         handler=handler,
         tier=tier,
         band=int(band),
-        waiting=consumer["num_pending"],
-        running=consumer["num_ack_pending"],
+        waiting=waiting,
+        running=running,
         redelivered=consumer["num_redelivered"],
         pulls=consumer["num_waiting"],
         after=consumer["delivered"]["stream_seq"],

@@ -7,7 +7,7 @@ import msgspec
 
 from waterclock.proto.events import Frame, JobFrame, RunEvent
 from waterclock.proto.values import MAX_STORED_DEPTH, readable
-from waterclock.proto.work import WorkItem
+from waterclock.proto.work import Parcel, WorkItem
 
 T = TypeVar("T")
 
@@ -44,7 +44,8 @@ def decoder(kind: Any) -> Callable[[bytes], Any]:
 
 encode = msgspec.json.Encoder().encode
 decode_job_frame = decoder(JobFrame)
-decode_work = decoder(WorkItem)
+_decode_item = decoder(WorkItem)
+_decode_parcel = decoder(Parcel)
 _decode_frame = decoder(Frame)
 
 
@@ -64,3 +65,12 @@ def with_readable_values(event: RunEvent) -> RunEvent:
         if value is not None and (shown := readable(value)) is not value:
             event = msgspec.structs.replace(event, **{name: shown})
     return event
+
+
+_PARCEL = b'{"items":'
+"""How a parcel begins, and no work item."""
+
+
+def decode_work(data: bytes) -> tuple[WorkItem, ...]:
+    """The attempts in a message of the work queue: one, or those of a parcel."""
+    return _decode_parcel(data).items if data.startswith(_PARCEL) else (_decode_item(data),)

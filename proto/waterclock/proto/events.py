@@ -117,6 +117,9 @@ class RunQueued(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     system was not; the run waited until its queue had a slot."""
     slowed: bool = False
     """It was so far behind that callers were slowed down."""
+    parcel: str = ""
+    """The run that the parcel is named after which carries this attempt and others; empty: it has a message of its
+    own. All that travel in one are queued at the same instant."""
 
 
 class RunWaiting(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="waiting"):

@@ -62,6 +62,8 @@ class SchedulerHeartbeat(Struct, frozen=True, kw_only=True):
     """None: a scheduler that does not say."""
     due: Annotated[dict[str, Count], Meta(max_length=10_000)] = {}
     """What is due and not decided, by the work queue that it has no room in; the longest ones."""
+    packed: Annotated[dict[str, Count], Meta(max_length=10_000)] = {}
+    """How many more runs than messages there are in a work queue, where several travel in one."""
 
 
 class SchedulerLoad(Struct, frozen=True, kw_only=True):
@@ -117,6 +119,8 @@ class ExecutorHeartbeat(Struct, frozen=True, kw_only=True):
     """It runs more than it lists."""
     progress: dict[str, Progress] = {}
     """Of the listed runs that have reported any."""
+    parcels: Names = []
+    """Handlers that it takes many attempts of in one message. An executor of the version before takes none."""
     state: InstanceState = "running"
     started_at: Moment = 0
     at: Moment = 0

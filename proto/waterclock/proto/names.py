@@ -71,6 +71,15 @@ def work_in(line: str, run_id: str, queued: int) -> str:
     return f"{line}.{run_id}.{queued}"
 
 
+def parcel_in(line: str, run_id: str, queued: int) -> str:
+    """A parcel, named after its first run. No run is called `parcel`: a run's id has an `@`."""
+    return f"{line}.parcel.{run_id}.{queued}"
+
+
+def is_parcel(subject: str) -> bool:
+    return subject.split(".", 6)[5] == "parcel"
+
+
 def work_subject(route: str, tier: str, band: int, run_id: str, queued: int) -> str:
     return work_in(work_line(route, tier, band), run_id, queued)
 
@@ -144,6 +153,11 @@ def member_key(kind: str, instance: str) -> str:
 
 def run_lease_key(run_id: str) -> str:
     return f"run.{run_id}"
+
+
+def cancel_key(run_id: str) -> str:
+    """Says that a run is cancelled that travels in a parcel: a parcel cannot be taken back for one of many."""
+    return f"cancel.{run_id}"
 
 
 def key_place(digest: str, place: int | str = "*") -> str:

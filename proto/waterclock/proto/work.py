@@ -1,4 +1,4 @@
-"""The work queue's message: one attempt, with all an executor needs."""
+"""The messages of the work queue, with all that an executor needs: one attempt, or a parcel of many short ones."""
 
 from msgspec import Struct
 
@@ -27,6 +27,12 @@ class WorkItem(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     index: int | None = None
 
 
+class Parcel(Struct, frozen=True, gc=False):
+    """Attempts of one partition and one line (route, tier, band) that travel in one message."""
+
+    items: tuple[WorkItem, ...]
+
+
 class ClaimRequest(Struct, frozen=True, kw_only=True):
     """An executor holds a delivery that may not be the first: may it run?"""
 
@@ -36,11 +42,16 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
     """The work item's: an attempt that was handed back is queued again under the same number."""
     executor_id: str
     delivered: int = 1
+    in_parcel: bool = False
+    more: tuple["ClaimRequest", ...] = ()
+    """The others of the same parcel."""
 
 
 class ClaimReply(Struct, frozen=True, kw_only=True):
     verdict: ClaimVerdict
     crash_count: int = 0
+    more: tuple["ClaimReply", ...] = ()
+    """For the others that were asked about, in their order. An owner of the version before answers for the first."""
 
 
 class StopRequest(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from waterclock.core.domain.partition.decisions import LinesNeeded, Pass
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.store.store import StoreError
 from waterclock.scheduler.ports import Ports, UnreadableLines, WorkInDoubt
-from waterclock.scheduler.work_items import work_item
+from waterclock.scheduler.work_items import packed, work_item
 
 _STORE_PAUSE = 2 * SECOND
 """How long until a store that is away is asked again."""
@@ -70,14 +70,14 @@ async def _publish(ports: Ports, owner: Owner, decided: Pass) -> None:
         return
     items = []
     for number, (event, spec) in enumerate(decided.queued, 1):
-        items.append(work_item(event, spec))
+        items.append((event.parcel, work_item(event, spec)))
         if number % _TURN == 0:
             await asyncio.sleep(0)
     try:
-        await ports.work.publish(items)
+        await ports.work.publish(packed(items))
     except WorkInDoubt as error:
         _log.warning("work may not be in the queue: %s", error)
-        owner.doubt(item.run_id for item in items)
+        owner.doubt(event.run_id for event, _ in decided.queued)
     else:
         owner.published(ports.decisions.last)
 
@@ -87,6 +87,8 @@ async def _stop_and_pause(ports: Ports, decided: Pass) -> None:
         await ports.work.withdraw(run_id)
     for executor_id, request in decided.stops:
         await ports.executors.stop(executor_id, request)
+    for run_id, queued in decided.recalled:
+        await ports.work.recall(run_id, queued)
     for job_id, note in decided.pauses:
         await ports.definitions.pause(job_id, note)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.partition.parcels import MOST
 from waterclock.core.domain.partition.room import PARTS, route_of
 from waterclock.proto import names
 from waterclock.proto.heartbeats import ExecutorHeartbeat
@@ -40,6 +41,10 @@ _SLOTS_TO_SPARE = 2.0
 _FREE = 0.5
 """The part of a limit that any partition may use up. Of the rest each has its share: else the one that is behind would
 stay behind, since whoever has much queued is the first to see that something ended."""
+_PARCEL_SECONDS = 0.005
+"""What travels in one message is worth so much time of one slot, about."""
+_BACKLOG = 64
+"""So many runs of a route that are queued or running are a backlog. Fewer go one by one, each to whoever is free."""
 _OVERCOMMITTED = 256
 """From so many runs beyond the limits on, no further workflow run or fan-out is opened."""
 
@@ -62,6 +67,10 @@ class Route(Struct):
     seconds: float | None = None
     """How long a run is executed, on average; None: that is not known yet."""
     limit: float = float(_AT_FIRST)
+    takes_parcels: bool = False
+    """All who serve it take many attempts in one message."""
+    parcel: int = 1
+    """How many it may be."""
 
     def measure(self, elapsed: float, share: float) -> None:
         rate = self.ended / elapsed
@@ -75,6 +84,7 @@ class Route(Struct):
             self.seconds = seconds if self.seconds is None else (self.seconds + seconds) / 2
         self.ended = self.executed = self.executed_for = 0
         self.limit = self._limit(share)
+        self.parcel = self._parcel()
         self.refused = False
 
     @property
@@ -89,6 +99,11 @@ class Route(Struct):
         if not self.slots:
             return not self.is_short
         return self.slots < _SLOTS_TO_SPARE * self.best * self.seconds
+
+    def _parcel(self) -> int:
+        if not self.takes_parcels or self.seconds is None:
+            return 1
+        return MOST if self.seconds * MOST <= _PARCEL_SECONDS else max(1, int(_PARCEL_SECONDS / self.seconds))
 
     def _limit(self, share: float) -> float:
         short = _CONTENDED if self.refused else _SHORT
@@ -108,6 +123,7 @@ class Credit:
         self._clock = clock
         self._measured = clock()
         self._slots: Counter[str] = Counter()
+        self._take_parcels: set[str] = set()
         self.served = frozenset((PARTS,))
         self.unserved = Route()
         """All that nobody serves."""
@@ -133,7 +149,7 @@ class Credit:
 
     def serve(self, name: str) -> Route:
         """Somebody does: from now on its runs count by themselves."""
-        route = self.routes[name] = Route(slots=self._slots[name])
+        route = self.routes[name] = Route(slots=self._slots[name], takes_parcels=name in self._take_parcels)
         for room in self._rooms:
             route.used += room.used[name]
             self.unserved.used -= room.used[name]
@@ -145,6 +161,7 @@ class Credit:
     def set_slots(self, executors: Iterable[ExecutorHeartbeat]) -> None:
         """Who serves what, by the heartbeats of the executors."""
         slots: Counter[str] = Counter()
+        one_by_one: set[str] = set()
         for executor in executors:
             lower = (
                 names.TIERS[: names.TIERS.index(executor.tier) + 1] if executor.tier in names.TIERS else ()
@@ -152,10 +169,13 @@ class Credit:
             for queue in executor.queues:
                 for handler in (None, *executor.handlers):
                     for tier in lower:
-                        slots[route_of(queue, handler, tier)] += executor.slots
-        self._slots = slots
-        for name, route in self.routes.items():
-            route.slots = slots[name]
+                        route = route_of(queue, handler, tier)
+                        slots[route] += executor.slots
+                        if handler not in executor.parcels:
+                            one_by_one.add(route)
+        self._slots, self._take_parcels = slots, slots.keys() - one_by_one
+        for name, state in self.routes.items():
+            state.slots, state.takes_parcels = slots[name], name in self._take_parcels
         self._set_served()
 
     def measure(self) -> None:
@@ -224,6 +244,10 @@ class PartitionRoom:
 
     def waits_for_slots(self, route: str) -> bool:
         return self._credit.route(route).waits_for_slots
+
+    def parcel_size(self, route: str) -> int:
+        state = self._credit.route(route)
+        return state.parcel if state.used >= _BACKLOG else 1
 
     def began(self, route: str) -> None:
         state = self._credit.routes.get(route) or self._credit.route(route)

@@ -1,13 +1,14 @@
 """How far behind a scheduler is: what is to drain, how fast it drains, since when that takes too long."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.due.backlog import Backlog
 from waterclock.core.domain.partition.room import PARTS
+from waterclock.core.domain.partition.state import Run
 from waterclock.core.runtime.clock import Clock
 from waterclock.proto import names
 from waterclock.proto.events import Instant
@@ -27,6 +28,7 @@ _MOST_QUEUES = 100
 class PartitionLoad(Struct, frozen=True):
     backlog: Backlog
     unread: int
+    runs: Mapping[str, Run] = {}
 
 
 def due_by_queue(partitions: Iterable[PartitionLoad]) -> dict[str, int]:
@@ -35,9 +37,26 @@ def due_by_queue(partitions: Iterable[PartitionLoad]) -> dict[str, int]:
     for partition in partitions:
         for route, priority, count in partition.backlog.sizes(_MOST_QUEUES):
             if route != PARTS:
-                where, _, tier = route.rpartition("/")
-                found[names.work_consumer(where, tier, names.band_of(priority))] += count
+                found[_queue(route, priority)] += count
     return dict(found.most_common(_MOST_QUEUES))
+
+
+def packed_by_queue(partitions: Iterable[PartitionLoad]) -> dict[str, int]:
+    """How many more runs than messages are in each work queue: a parcel is one message."""
+    runs: Counter[str] = Counter()
+    parcels: dict[tuple[str, Instant], str] = {}
+    for partition in partitions:
+        for run in partition.runs.values():
+            if run.parcel and run.has_work:
+                queue = parcels[run.parcel, run.queued_at] = _queue(run.route, run.priority)
+                runs[queue] += 1
+    runs.subtract(Counter(parcels.values()))
+    return {queue: more for queue, more in runs.most_common(_MOST_QUEUES) if more > 0}
+
+
+def _queue(route: str, priority: int) -> str:
+    where, _, tier = route.rpartition("/")
+    return names.work_consumer(where, tier, names.band_of(priority))
 
 
 class LoadMeter:

@@ -65,7 +65,11 @@ class PartitionLoop:
         return (
             None
             if self._owned is None
-            else PartitionLoad(self._owned.owner.backlog, unread=self._unread(self._owned))
+            else PartitionLoad(
+                self._owned.owner.backlog,
+                unread=self._unread(self._owned),
+                runs=self._owned.owner.state.runs,
+            )
         )
 
     def _unread(self, owned: OwnedPartition) -> int:

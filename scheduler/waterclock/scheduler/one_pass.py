@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.due.timing_index import HORIZON
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.proto.codec import decode_frame, decode_job_frame, encode
 from waterclock.proto.events import Instant
-from waterclock.proto.work import ClaimReply
+from waterclock.proto.work import ClaimReply, ClaimRequest
 from waterclock.scheduler.carry_out import carry_out, checkpoint
 from waterclock.scheduler.ports import Claim, Entry, Ports, Snapshot
 from waterclock.scheduler.takeover import Rebuilt, load
@@ -165,11 +166,16 @@ class OwnedPartition:
         claims, self._inbox.claims = self._inbox.claims, []
         answers = []
         for claim in claims:
-            run = self.owner.state.runs.get(claim.request.run_id)
-            alive = (
-                run is not None
-                and run.executor_id is not None
-                and await self._ports.executors.has_run(run.executor_id, run.run_id)
-            )
-            answers.append((claim, self.owner.claim(claim.request, alive, now)))
+            more = tuple([await self._decide_claim(request, now) for request in claim.request.more])
+            first = await self._decide_claim(claim.request, now)
+            answers.append((claim, replace(first, more=more) if more else first))
         return answers
+
+    async def _decide_claim(self, request: ClaimRequest, now: Instant) -> ClaimReply:
+        run = self.owner.state.runs.get(request.run_id)
+        alive = (
+            run is not None
+            and run.executor_id is not None
+            and await self._ports.executors.has_run(run.executor_id, run.run_id)
+        )
+        return self.owner.claim(request, alive, now)

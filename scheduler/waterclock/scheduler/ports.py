@@ -154,13 +154,22 @@ class ArtifactLines(Protocol):
 # -- executors ------------------------------------------------------------------------------------------
 
 
+class WorkMessage(Struct, frozen=True, gc=False):
+    items: tuple[WorkItem, ...]
+    parcel: str = ""
+    """The run it is named after; empty: it is one attempt, and no parcel."""
+
+
 class WorkQueue(Protocol):
-    async def publish(self, items: Sequence[WorkItem]) -> None:
+    async def publish(self, messages: Sequence[WorkMessage]) -> None:
         """What the queue still holds it refuses. Not atomic: a part of them may get there. Raises WorkInDoubt, also
         before it sends what is not marked as recovered while somebody may have taken the partition."""
 
     async def withdraw(self, run_id: str) -> None:
         """Remove the work of a run that nobody has taken yet."""
+
+    async def recall(self, run_id: str, queued: Instant) -> None:
+        """The same for one that travels in a parcel: whoever unpacks it leaves out what was queued up to then."""
 
 
 class Claim(Struct, frozen=True):

@@ -26,7 +26,7 @@ from waterclock.scheduler.credit import Credit
 from waterclock.scheduler.heartbeat import Heartbeat
 from waterclock.scheduler.jetstream.adapters import Connections
 from waterclock.scheduler.jetstream.executors import follow_slots
-from waterclock.scheduler.load import LoadMeter, due_by_queue
+from waterclock.scheduler.load import LoadMeter, due_by_queue, packed_by_queue
 from waterclock.scheduler.ownership import Ownership
 
 _SAY_GOODBYE = 1.0
@@ -124,6 +124,7 @@ class _Member:
             partitions=self._ownership.statuses,
             load=self.load,
             due=due_by_queue(self._ownership.loads),
+            packed=packed_by_queue(self._ownership.loads),
         )
 
 

@@ -15,7 +15,7 @@ from waterclock.core.domain.workflow.conditions import Unusable
 from waterclock.proto.events import RunQueued
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import WorkItem
-from waterclock.scheduler.ports import Ports, WorkInDoubt
+from waterclock.scheduler.ports import Ports, WorkInDoubt, WorkMessage
 
 _CHUNK = 250
 _log = logging.getLogger(__name__)
@@ -62,6 +62,21 @@ def recovered_item(run: Run, spec: JobSpec) -> WorkItem:
     )
 
 
+def packed(items: Iterable[tuple[str, WorkItem]]) -> list[WorkMessage]:
+    """One message for each parcel, and for each item that is in none; each item with its parcel."""
+    parcels: dict[str, list[WorkItem]] = {}
+    messages = []
+    for parcel, item in items:
+        if not parcel:
+            messages.append(WorkMessage((item,)))
+        elif parcel in parcels:
+            parcels[parcel].append(item)
+        else:
+            parcels[parcel] = [item]
+    messages += [WorkMessage(tuple(inside), parcel) for parcel, inside in parcels.items()]
+    return messages
+
+
 class WorkRecovery:
     """Publishes again what should be in the queue, a chunk after each pass."""
 
@@ -83,18 +98,19 @@ class WorkRecovery:
     async def publish_chunk(self, owner: Owner) -> None:
         """What is still in doubt after that comes again with the next pass."""
         chunk = list(islice(self._left, _CHUNK))
-        runs = [run for run_id in chunk if (run := owner.state.runs.get(run_id)) is not None]
-        items = await self._items(owner, [run for run in runs if run.has_work])
+        items = await self._items(owner, _with_their_parcels(owner, chunk))
         try:
             if items:
-                await self._ports.work.publish(items)
+                await self._ports.work.publish(packed(items))
         except WorkInDoubt as error:
             _log.warning("work is still in doubt: %s", error)
             return
         for run_id in chunk:
             del self._left[run_id]
+        for _, item in items:
+            self._left.pop(item.run_id, None)
 
-    async def _items(self, owner: Owner, runs: Sequence[Run]) -> list[WorkItem]:
+    async def _items(self, owner: Owner, runs: Sequence[Run]) -> list[tuple[str, WorkItem]]:
         unknown = dict.fromkeys((run.job_id, run.version) for run in runs if not owner.knows_definition(run))
         for (job_id, version), spec in (await self._ports.definitions.specs_at(unknown)).items():
             if spec is not None:
@@ -106,5 +122,20 @@ class WorkRecovery:
             except Unusable:
                 continue
             if spec is not None and run.has_work:
-                items.append(recovered_item(run, spec))
+                items.append((run.parcel, recovered_item(run, spec)))
         return items
+
+
+def _with_their_parcels(owner: Owner, run_ids: Iterable[str]) -> list[Run]:
+    """The runs that have work, and all that travel with one of them: of what comes later under the name of a parcel
+    that the queue has, it takes nothing."""
+    found = [run for run_id in run_ids if (run := owner.state.runs.get(run_id)) is not None and run.has_work]
+    parcels = {(run.parcel, run.queued_at) for run in found if run.parcel}
+    if not parcels:
+        return found
+    alone = [run for run in found if not run.parcel]
+    return alone + [
+        run
+        for run in owner.state.runs.values()
+        if run.parcel and run.has_work and (run.parcel, run.queued_at) in parcels
+    ]

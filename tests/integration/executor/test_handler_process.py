@@ -14,7 +14,7 @@ from support.waiting import eventually, is_alive
 from waterclock.core.jetstream.messages import Delivery
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor.attempt_record import Attempt, Succeeded
-from waterclock.executor.in_flight import RunningAttempt, StopCause, work_key
+from waterclock.executor.in_flight import Receipt, RunningAttempt, StopCause, work_key
 from waterclock.executor.perform.handler_process import HandlerProcesses
 from waterclock.proto.events import RunCancelled, RunFailed, RunSucceeded
 from waterclock.proto.spec import Handler
@@ -85,4 +85,4 @@ async def test_a_stop_that_comes_after_the_call_spares_the_process_for_others() 
 def running_attempt(task: Handler) -> tuple[RunningAttempt, Attempt]:
     one = attempt(task)
     delivery = Delivery(subject="", data=b"", reply="", sequence=1, delivered=1, pending=0, timestamp_ns=0)
-    return RunningAttempt(one.item, work_key(one.item), delivery, 1), one
+    return RunningAttempt(one.item, work_key(one.item), Receipt(delivery), 1), one

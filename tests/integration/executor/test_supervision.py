@@ -1,6 +1,7 @@
 """What fails inside an executor: a background task ends it, an attempt is given to another."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -46,11 +47,13 @@ async def test_an_attempt_that_fails_to_be_resolved_is_delivered_again(
 ) -> None:
     claimed = []
 
-    async def fails_once(_: Claims, item: WorkItem, delivered: int) -> ClaimReply:
+    async def fails_once(
+        _: Claims, items: Sequence[WorkItem], delivered: int, *, in_parcel: bool
+    ) -> list[ClaimReply]:
         claimed.append(delivered)
         if len(claimed) == 1:
             raise RuntimeError("a defect")
-        return ClaimReply(verdict="run")
+        return [ClaimReply(verdict="run")]
 
     monkeypatch.setattr(Claims, "ask", fails_once)
     async with running_executor(settings, [worker], processes=False):

@@ -63,7 +63,7 @@ class Rig:
             while not self._work:
                 for pull in self._pulls:
                     for delivery in await pull.next(timeout=0.01):
-                        item = decode_work(delivery.data)
+                        (item,) = decode_work(delivery.data)
                         if (
                             item.run_id,
                             item.queued,

@@ -21,12 +21,17 @@ class FewAtOnce:
         """Whether what waits does so for slow work."""
         self.saturated = False
         self.served: frozenset[str] | None = None
+        self.parcel = 1
+        """How many may travel in one message."""
 
     def has(self, route: str) -> bool:
         return self.left > 0
 
     def waits_for_slots(self, route: str) -> bool:
         return self.slow
+
+    def parcel_size(self, route: str) -> int:
+        return self.parcel
 
     def began(self, route: str) -> None:
         self.left -= 1

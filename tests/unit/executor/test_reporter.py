@@ -8,7 +8,7 @@ from executor_rig.builders import NOON, attempt
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.messages import Delivery
 from waterclock.executor.attempt.reporter import ProgressReports
-from waterclock.executor.in_flight import InFlight, RunningAttempt
+from waterclock.executor.in_flight import InFlight, Receipt, RunningAttempt
 from waterclock.proto.events import RunReported
 from waterclock.proto.heartbeats import Progress
 
@@ -32,7 +32,7 @@ class ProgressLog:
 @contextmanager
 def running(log: ProgressLog, run_id: str = "job@now-1") -> Iterator[RunningAttempt]:
     done = attempt(run={"run_id": run_id})
-    one = RunningAttempt(done.item, (run_id, 0), NOBODY, 1)
+    one = RunningAttempt(done.item, (run_id, 0), Receipt(NOBODY), 1)
     one.attempt = done
     one.task = asyncio.get_running_loop().create_task(asyncio.sleep(0))
     log.in_flight.add(one)

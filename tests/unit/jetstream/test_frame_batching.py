@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from waterclock.core.jetstream.errors import LogUnavailable
+from waterclock.core.jetstream.errors import LogError, LogUnavailable, TooLarge
 from waterclock.core.jetstream.frame_writer import (
     MAX_BYTES,
     MAX_EVENTS,
@@ -69,4 +69,34 @@ async def test_what_breaks_the_writer_reaches_whoever_waits_and_its_owner() -> N
         await writer.append(1, RunStarted(run_id="job@1", at=1, attempt=1, executor_id="executor-1"))
     with pytest.raises(RuntimeError, match="a bug"):
         await writer.ready()
+    assert writer.unacknowledged == 0
+
+
+class OneFrameFails:
+    """Refuses the first frame, and takes the others."""
+
+    max_payload = 1024 * 1024
+
+    def __init__(self, *, fails: bool) -> None:
+        self.fails = fails
+        self.frames = 0
+
+    async def publish(self, *_: object, **__: object) -> int:
+        self.frames += 1
+        if self.fails and self.frames == 1:
+            raise TooLarge("refused")
+        return self.frames
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_of_several_events_one_answer_comes_when_all_are_in_the_log_or_one_is_not(fails: bool) -> None:
+    publisher = OneFrameFails(fails=fails)
+    writer = FrameWriter(cast(Publisher, publisher), writer="executor-1")
+    event = RunStarted(run_id="job@1", at=1, attempt=1, executor_id="executor-1")
+    results: list[int | LogError] = []
+    writer.submit_all(1, [event] * (MAX_EVENTS + 7), results.append)
+    await writer.flush()
+    assert publisher.frames == 2
+    (result,) = results
+    assert isinstance(result, TooLarge) if fails else result == 2
     assert writer.unacknowledged == 0

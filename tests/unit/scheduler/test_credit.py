@@ -1,5 +1,6 @@
 """How much may be queued and running: by slots, by what ends, shared by partitions. The clock is the test's own."""
 
+import msgspec
 import pytest
 
 from waterclock.core.domain.instants import SECOND
@@ -7,6 +8,7 @@ from waterclock.core.domain.partition.room import PARTS, route_of
 from waterclock.proto.heartbeats import ExecutorHeartbeat
 from waterclock.scheduler.credit import (
     _AT_FIRST,
+    _BACKLOG,
     _FREE,
     _PER_SLOT,
     _SECONDS,
@@ -243,3 +245,70 @@ def test_a_route_that_nobody_serves_any_more_is_forgotten_when_nothing_of_it_is_
         credit.measure()
     assert HEAVY not in credit.routes
     assert HEAVY not in room.served
+
+
+# -- parcels ----------------------------------------------------------------------------------------------
+
+QUICK = route_of("default", "quick", "light")
+
+
+def taking_parcels(*executors: ExecutorHeartbeat) -> tuple[Credit, Clock, PartitionRoom]:
+    clock = Clock()
+    credit = Credit(1, clock)
+    credit.set_slots(executors)
+    return credit, clock, credit.open()
+
+
+def after_runs_of(credit: Credit, clock: Clock, room: PartitionRoom, microseconds: int, left: int) -> int:
+    """How many may travel together when runs took so long, and so many are left."""
+    for _ in range(100):
+        room.began(QUICK)
+        room.ended(QUICK, microseconds)
+    clock.now += 1.0
+    credit.measure()
+    while room.used[QUICK] < left:
+        room.began(QUICK)
+    return room.parcel_size(QUICK)
+
+
+def quick(*, parcels: bool, handlers: tuple[str, ...] = ("quick",)) -> ExecutorHeartbeat:
+    beat = executor(8, handlers=list(handlers))
+    return msgspec.structs.replace(beat, parcels=list(handlers) if parcels else [])
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "size"), [(20, 64), (78, 64), (100, 50), (1_000, 5), (2_600, 1), (300_000, 1)]
+)
+def test_a_parcel_is_worth_a_few_milliseconds(microseconds: int, size: int) -> None:
+    assert after_runs_of(*taking_parcels(quick(parcels=True)), microseconds, left=100) == size
+
+
+def test_there_are_parcels_only_where_there_is_a_backlog() -> None:
+    credit, clock, room = taking_parcels(quick(parcels=True))
+    assert after_runs_of(credit, clock, room, 20, left=_BACKLOG - 1) == 1
+    room.began(QUICK)
+    assert room.parcel_size(QUICK) == 64
+
+
+def test_there_are_none_while_it_is_not_known_how_long_runs_take() -> None:
+    credit, clock, room = taking_parcels(quick(parcels=True))
+    for _ in range(100):
+        room.began(QUICK)
+    clock.now += 1.0
+    credit.measure()
+    assert room.parcel_size(QUICK) == 1
+
+
+def test_an_executor_of_the_version_before_is_sent_none() -> None:
+    """Nor is anybody else who serves the same: it is not known who takes what."""
+    new, old = quick(parcels=True), quick(parcels=False)
+    assert after_runs_of(*taking_parcels(new, old), 20, left=100) == 1
+    other = quick(parcels=False, handlers=("other",))
+    assert after_runs_of(*taking_parcels(new, other), 20, left=100) == 64
+
+
+def test_parcels_come_and_go_with_who_serves() -> None:
+    credit, clock, room = taking_parcels(quick(parcels=True))
+    assert after_runs_of(credit, clock, room, 20, left=100) == 64
+    credit.set_slots([quick(parcels=True), quick(parcels=False)])
+    assert after_runs_of(credit, clock, room, 20, left=100) == 1

@@ -1,14 +1,18 @@
 """How far behind: what counts as to be drained, and since when it is too much."""
 
+from typing import Any
+
 import pytest
 
 from unit.domain.test_backlog import armed, backlog_of
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.due.backlog import Backlog
 from waterclock.core.domain.partition.room import route_of
+from waterclock.core.domain.partition.state import Run
+from waterclock.core.jetstream.work_queue import runs_in
 from waterclock.proto.heartbeats import ExecutorHeartbeat
 from waterclock.scheduler.credit import Credit, Route
-from waterclock.scheduler.load import LoadMeter, PartitionLoad, due_by_queue
+from waterclock.scheduler.load import LoadMeter, PartitionLoad, due_by_queue, packed_by_queue
 
 NOW = 1_790_000_000 * SECOND
 FAST = Route(seconds=0.001, slots=16, rate=1_000.0, best=2_000.0)
@@ -102,3 +106,25 @@ def test_what_waits_is_told_by_the_queue_that_it_has_no_room_in() -> None:
         ]
     )
     assert found == {"default_heavy_0": 7, "mail=send_light_3": 1}
+
+
+def test_runs_that_share_a_message_are_counted_beyond_the_messages() -> None:
+    def run(number: int, parcel: str, **fields: Any) -> Run:
+        return Run(
+            run_id=f"job{number}@now-1",
+            job_id=f"job{number}",
+            version=1,
+            scheduled=NOW,
+            due=NOW,
+            queued_at=NOW,
+            **{"status": "QUEUED", "route": "default=quick/light", "parcel": parcel, **fields},
+        )
+
+    runs = [run(number, "a") for number in range(5)] + [run(number, "b") for number in range(5, 8)]
+    runs += [run(8, "a", status="RETRYING"), run(9, ""), run(10, "c", priority=95)]
+    load = PartitionLoad(waiting(0, "fast"), 0, {run.run_id: run for run in runs})
+    assert packed_by_queue([load]) == {"default=quick_light_0": 6}
+    assert runs_in(pending=2, held=0, packed=6) == (8, 0)
+    assert runs_in(pending=0, held=2, packed=6) == (0, 8)
+    assert runs_in(pending=1, held=2, packed=6) == (3, 6)
+    assert runs_in(pending=0, held=0, packed=6) == (0, 0), "they have ended since"

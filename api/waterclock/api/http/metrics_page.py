@@ -108,7 +108,8 @@ async def _fleet(app: Application) -> list[Metric]:
     )
     try:
         async with asyncio.timeout(_TIMEOUT):
-            for queue in await fleet.queues(app.connection):
+            beats = [msgspec.structs.replace(beat, due={}) for beat in await fleet.schedulers(app.control)]
+            for queue in await fleet.queues(app.connection, beats):
                 labels = (queue.queue, queue.handler or "", queue.tier, str(queue.priority))
                 waiting.add_metric(labels, queue.waiting)
                 running.add_metric(labels, queue.running)

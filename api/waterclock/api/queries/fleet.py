@@ -17,6 +17,7 @@ from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.heartbeats import read_heartbeats
 from waterclock.core.jetstream.messages import next_message
+from waterclock.core.jetstream.work_queue import runs_in
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Executor, Page, Partition, Queue
 from waterclock.proto.events import Instant
@@ -120,16 +121,20 @@ def decided_until(held: PartitionStatus, at: Instant) -> Instant:
 
 
 async def queues(connection: Connection, heartbeats: Iterable[SchedulerHeartbeat] = ()) -> list[Queue]:
-    """Of what is due, and has no room in its queue, the schedulers tell."""
+    """Of what is due, and has no room in its queue, the schedulers tell; and of the runs that share a message."""
     due: Counter[str] = Counter()
+    packed: Counter[str] = Counter()
     for beat in heartbeats:
         due.update(beat.due)
+        packed.update(beat.packed)
     found: list[Queue] = []
     seen = 0
     while True:
         answer = await connection.api(f"CONSUMER.LIST.{names.WORK}", {"offset": seen})
         consumers = answer.get("consumers") or []
-        read = [_queue(consumer, due.pop(consumer["name"], 0)) for consumer in consumers]
+        read = [
+            _queue(consumer, due.pop(consumer["name"], 0), packed[consumer["name"]]) for consumer in consumers
+        ]
         found += [queue for queue in read if queue is not None]
         seen += len(consumers)
         if not consumers or seen >= answer["total"]:
@@ -151,20 +156,21 @@ async def oldest_waiting(connection: Connection, queue: Queue) -> datetime | Non
     return None if found is None else found.timestamp
 
 
-def _queue(consumer: dict[str, Any], due: int) -> Queue | None:
+def _queue(consumer: dict[str, Any], due: int, packed: int = 0) -> Queue | None:
     """A consumer is named `<route>_<tier>_<band>`, and a route `<queue>` or `<queue>=<handler>`."""
     parts = consumer["name"].rsplit("_", 2)
     if len(parts) != 3 or parts[1] not in names.TIERS or parts[2] not in _BANDS:
         return None
     route, tier, band = parts
     queue, equals, handler = route.partition("=")
+    waiting, running = runs_in(consumer["num_pending"], consumer["num_ack_pending"], packed)
     return Queue(
         queue=queue,
         handler=handler if equals else None,
         tier=tier,
         priority=names.BANDS[int(band)],
-        waiting=consumer["num_pending"],
-        running=consumer["num_ack_pending"],
+        waiting=waiting,
+        running=running,
         redelivered=consumer["num_redelivered"],
         pulls=consumer["num_waiting"],
         due=due,

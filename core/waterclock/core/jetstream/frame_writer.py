@@ -8,7 +8,7 @@ multiples of a common tick, so that those of many partitions are sent, and answe
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -77,19 +77,29 @@ class FrameWriter:
 
     def submit(self, partition: int, event: RunEvent, on_result: OnResult) -> None:
         """The same for whoever does not wait: `on_result` is called with the sequence, or with why there is none."""
+        self.submit_all(partition, (event,), on_result)
+
+    def submit_all(self, partition: int, events: Sequence[RunEvent], on_result: OnResult) -> None:
+        """Several at once. `on_result` is called once: with the sequence of the last of them, or with why the log does
+        not have one of them."""
         if self._closed:
             raise RuntimeError("the frame writer is closed")
-        encoded = _encode(event)
-        if len(encoded) > MAX_BYTES and len(encoded) + _ENVELOPE > self._publisher.max_payload:
-            on_result(TooLarge(f"an event of {len(encoded)} bytes for {event.run_id}"))
-            return
+        if len(events) > 1:
+            on_result = _ResultOfAll(len(events), on_result)
         buffer = self._buffers.get(partition)
         if buffer is None:
             buffer = self._buffers[partition] = _PartitionBuffer(partition)
-        buffer.events.append(encoded)
-        buffer.callbacks.append(on_result)
-        buffer.size += len(encoded)
-        self.unacknowledged += 1
+        for event in events:
+            encoded = _encode(event)
+            if len(encoded) > MAX_BYTES and len(encoded) + _ENVELOPE > self._publisher.max_payload:
+                on_result(TooLarge(f"an event of {len(encoded)} bytes for {event.run_id}"))
+                continue
+            buffer.events.append(encoded)
+            buffer.callbacks.append(on_result)
+            buffer.size += len(encoded)
+            self.unacknowledged += 1
+        if not buffer.events:
+            return
         if self.unacknowledged >= self._limit:
             self._room.clear()
         if not buffer.sending:
@@ -178,6 +188,24 @@ class FrameWriter:
                 on_result(result)
             except Exception:
                 logger.exception("whoever wrote an event could not take the answer")
+
+
+class _ResultOfAll:
+    """Called with what became of each of several events, passes on what became of all of them."""
+
+    __slots__ = ("_error", "_left", "_on_result")
+
+    def __init__(self, count: int, on_result: OnResult) -> None:
+        self._left = count
+        self._on_result = on_result
+        self._error: LogError | None = None
+
+    def __call__(self, result: int | LogError) -> None:
+        self._left -= 1
+        if isinstance(result, LogError):
+            self._error = result
+        if not self._left:
+            self._on_result(result if self._error is None else self._error)
 
 
 def _resolve(future: "asyncio.Future[int]", result: int | LogError) -> None:

@@ -66,6 +66,15 @@ class Acks:
         self._connection.nc.send_soon(b"PUB %b %d\r\n%b\r\n" % (delivery.reply.encode(), len(body), body))
 
 
+def runs_in(pending: int, held: int, packed: int) -> tuple[int, int]:
+    """How many runs wait and are in the hands of executors, where so many messages do, and there are so many more runs
+    than messages: several travel in one. Where both happen, it is not known which have the parcels."""
+    if not pending + held:
+        return 0, 0
+    waiting = packed * pending // (pending + held)
+    return pending + waiting, held + packed - waiting
+
+
 class Backlog(Struct, frozen=True, kw_only=True):
     pending: int
     oldest: bytes | None

@@ -2,7 +2,7 @@
 
 After such a gap (we were suspended, or the server was away) another executor may hold what we hold. An ack of ours
 would then remove the work from under it. So deliveries from before a gap are not acked; whoever gets such a one next
-learns from the log that it is over. `delivery_epoch` counts the gaps.
+learns from the log that it is over. A receipt's `epoch` counts the gaps.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from waterclock.core.jetstream.work_queue import Acks
-from waterclock.executor.in_flight import InFlight, RunningAttempt
+from waterclock.executor.in_flight import InFlight, Receipt
 
 
 class KeepAlive:
@@ -32,19 +32,25 @@ class KeepAlive:
                 continue
             self._notice_gap()
             self._last = time.monotonic()
-            for running in self._in_flight:
-                self._acks.progress(running.delivery)
+            for receipt in self._in_flight.receipts:
+                self._acks.progress(receipt.delivery)
 
-    def delivered(self, running: RunningAttempt) -> None:
+    def delivered(self, receipt: Receipt) -> None:
         """Its delivery has just arrived."""
         self._notice_gap()
-        running.delivery_epoch = self._epoch
+        receipt.epoch = self._epoch
 
-    def ack(self, running: RunningAttempt) -> None:
-        """Its outcome is in the log: take the work out of the queue, if it is certainly still ours."""
+    def is_ours(self, receipt: Receipt) -> bool:
+        """Whether nobody else can have got it meanwhile."""
         self._notice_gap()
-        if running.delivery_epoch == self._epoch:
-            self._acks.ack(running.delivery)
+        return receipt.epoch == self._epoch
+
+    def ack(self, receipt: Receipt, attempts: int = 1) -> None:
+        """The outcomes of so many of its attempts are in the log. With the last of them the work leaves the queue, if
+        it is certainly still ours."""
+        receipt.acknowledged += attempts
+        if receipt.acknowledged >= receipt.attempts and self.is_ours(receipt):
+            self._acks.ack(receipt.delivery)
 
     def _notice_gap(self) -> None:
         if time.monotonic() - self._last > self._ack_wait:

@@ -1,12 +1,13 @@
 """Step five, report: writes what happened to attempts into the log, and acks the work once the log has the outcome.
 
+The outcomes of a parcel are reported together: when all of it has ended, or a moment after the first.
 An attempt is reported as started only after 25 ms. Most end before that, and their outcome says when they started.
 Progress is reported seldom, and not of attempts that have just begun.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from waterclock.core.jetstream.errors import LogError
@@ -14,10 +15,10 @@ from waterclock.core.jetstream.frame_writer import FrameWriter
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.attempt.tracing import tracer
 from waterclock.executor.attempt_record import FinalEvent
-from waterclock.executor.in_flight import InFlight, RunningAttempt, WorkKey
+from waterclock.executor.in_flight import InFlight, Receipt, RunningAttempt, WorkKey
 from waterclock.executor.metrics import ExecutorMetrics
 from waterclock.proto import names
-from waterclock.proto.events import Instant, OutcomeRejected, RunReported, RunStarted
+from waterclock.proto.events import Instant, RunReported, RunStarted
 
 _START_DELAY_SECONDS = 0.025
 _REMEMBERED_OUTCOMES = 10_000
@@ -27,7 +28,10 @@ _PROGRESS_MIN_AGE = 1_000_000
 _PROGRESS_BATCH = 100
 """In one round, of all attempts together; the others follow in the next."""
 
-Ack = Callable[[RunningAttempt], None]
+_PARCEL_SECONDS = 0.01
+"""How long an outcome of a parcel waits for the others."""
+
+Ack = Callable[[Receipt, int], None]
 AppendProgress = Callable[[int, RunReported], object]
 
 
@@ -49,6 +53,8 @@ class Reporter:
         self._partitions = partitions
         self._unreported_starts: dict[WorkKey, RunningAttempt] = {}
         """Oldest first."""
+        self._gathering: dict[Receipt, Ack] = {}
+        """Parcels of which something has ended and is not reported."""
         self._timer: asyncio.TimerHandle | None = None
         self._reported_outcomes: OrderedDict[WorkKey, None] = OrderedDict()
 
@@ -63,29 +69,64 @@ class Reporter:
     def report_outcome(self, running: RunningAttempt, event: FinalEvent, ack: Ack | None) -> None:
         """`ack` is called when the log has acknowledged the outcome; None: the work belongs to another by now."""
         self._unreported_starts.pop(running.key, None)
-        self._metrics.count_outcome(running.item, event, running.pulled)
+        receipt = running.receipt
+        if receipt.in_parcel and ack is not None:
+            self._collect(running, event, ack)
+            return
+        self._metrics.count_outcome(running.item, event, receipt.pulled)
         if self._trace is not None:
-            self._trace(running.item, event, running.pulled)
-        is_outcome = not isinstance(event, OutcomeRejected)
+            self._trace(running.item, event, receipt.pulled)
         self._frames.submit(
-            self.partition_of(event.run_id), event, partial(self._acknowledged, running, ack, is_outcome)
+            self.partition_of(event.run_id), event, partial(self._acknowledged, [running], receipt, ack)
         )
+
+    def _collect(self, running: RunningAttempt, event: FinalEvent, ack: Ack) -> None:
+        outcomes = running.receipt.outcomes
+        outcomes.append((running, event))
+        if len(outcomes) == running.receipt.attempts:
+            self._report_parcel(running.receipt, ack)
+        elif len(outcomes) == 1:
+            self._gathering[running.receipt] = ack
+            loop = asyncio.get_running_loop()
+            loop.call_later(_PARCEL_SECONDS, self._report_parcel, running.receipt, ack)
+
+    def report_rest(self) -> None:
+        """Nothing more will end: report what waits for the others of its parcel."""
+        for receipt, ack in list(self._gathering.items()):
+            self._report_parcel(receipt, ack)
+
+    def _report_parcel(self, receipt: Receipt, ack: Ack) -> None:
+        """What has ended of it: in one frame, with one acknowledgement. It is all of one partition."""
+        self._gathering.pop(receipt, None)
+        outcomes, receipt.outcomes = receipt.outcomes, []
+        if not outcomes:
+            return
+        self._metrics.count_outcomes(outcomes, receipt.pulled)
+        if self._trace is not None:
+            for running, event in outcomes:
+                self._trace(running.item, event, receipt.pulled)
+        runnings = [running for running, _ in outcomes]
+        events = [event for _, event in outcomes]
+        partition = self.partition_of(events[0].run_id)
+        self._frames.submit_all(partition, events, partial(self._acknowledged, runnings, receipt, ack))
 
     def has_reported(self, key: WorkKey) -> bool:
         """Whether the log has an outcome of this attempt from us, as far as we remember."""
         return key in self._reported_outcomes
 
     def _acknowledged(
-        self, running: RunningAttempt, ack: Ack | None, is_outcome: bool, result: int | LogError
+        self, runnings: Sequence[RunningAttempt], receipt: Receipt, ack: Ack | None, result: int | LogError
     ) -> None:
-        self._in_flight.remove(running)
-        if isinstance(result, LogError) or not is_outcome:
+        for running in runnings:
+            self._in_flight.remove(running)
+        if ack is None or isinstance(result, LogError):
             return  # the delivery comes back to some executor, which will ask the owner
-        self._reported_outcomes[running.key] = None
-        if len(self._reported_outcomes) > _REMEMBERED_OUTCOMES:
-            self._reported_outcomes.popitem(last=False)
-        if ack is not None:
-            ack(running)
+        reported = self._reported_outcomes
+        for running in runnings:
+            reported[running.key] = None
+        while len(reported) > _REMEMBERED_OUTCOMES:
+            reported.popitem(last=False)
+        ack(receipt, len(runnings))
 
     def _append_starts(self) -> None:
         self._timer = None

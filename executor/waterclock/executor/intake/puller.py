@@ -7,13 +7,14 @@ Each source (one consumer: route, tier, band) is in one of three states:
 - *active, with a backlog*: as much is pulled as there are free slots.
 
 The sum of all that is requested never exceeds the free slots, so no message waits here that another executor could
-run. Publications are only hints: every source is pulled from now and then anyway, which also finds redeliveries.
+run. A parcel counts as so many as came in the last ones; one of them is asked for also if fewer slots are free.
+Publications are only hints: every source is pulled from now and then anyway, which also finds redeliveries.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -42,7 +43,7 @@ _HINT_WAIT_SECONDS = 0.25
 _MANY_FREE_SLOTS = 8
 _UNREADABLE_SECONDS = 30.0
 
-Dispatch = Callable[[WorkItem, Delivery], None]
+Dispatch = Callable[[Sequence[WorkItem], Delivery], None]
 
 
 class Puller:
@@ -121,7 +122,8 @@ class Puller:
         for source in active:
             # A source that goes first only by the age of its head is known to have one such run; the next may be young.
             most = free if base_priority(source) >= highest else 1
-            free -= self._pull(source, min(most, source.pending) or 1, free)
+            batch = min(max(1, most // source.per_message), source.pending) or 1
+            free -= self._pull(source, batch, free)
             if free <= 0:
                 return
 
@@ -133,10 +135,10 @@ class Puller:
         elif source.is_warm and free >= _MANY_FREE_SLOTS:
             wait = _WARM_WAIT_SECONDS
         source.hinted = False
-        source.requested = batch
-        self._slots.promised += batch
+        source.requested, source.promised = batch, source.per_message
+        self._slots.promised += batch * source.promised
         self._queue.ask(source.consumer, batch, wait=wait)
-        return batch
+        return batch * source.promised
 
     def _deliver(self, consumer: str, delivery: Delivery) -> None:
         source = self._sources[consumer]
@@ -144,20 +146,20 @@ class Puller:
         source.last_served = time.monotonic()
         if source.requested:
             source.requested -= 1
-            self._slots.promised -= 1
+            self._slots.promised -= source.promised
         try:
-            item = decode_work(delivery.data)
+            items = decode_work(delivery.data)
         except msgspec.DecodeError as error:
             _log.error("unreadable work", extra={"subject": delivery.subject, "error": str(error)})
             self._acks.nak(delivery, _UNREADABLE_SECONDS)
             return
-        source.head_was(item)
-        self._dispatch(item, delivery)
+        source.brought(items)
+        self._dispatch(items, delivery)
 
     def _over(self, consumer: str, brought: int, missing: bool) -> None:
         """A pull has ended. `missing`: its consumer does not exist."""
         source = self._sources[consumer]
-        self._slots.promised -= source.requested
+        self._slots.promised -= source.requested * source.promised
         unanswered, source.requested = source.requested, 0
         self._pull_over.set()
         if missing:
@@ -189,7 +191,7 @@ class Puller:
         source.quiet = False
         source.hinted = True
         try:
-            source.head_is(decode_work(data))
+            source.head_is(decode_work(data)[0])
         except msgspec.DecodeError:
             pass  # logged when it is delivered
         self.wake()
@@ -224,7 +226,7 @@ class Puller:
         try:
             backlog = await self._queue.backlog(source.consumer, source.subject)
             if backlog.oldest is not None:
-                source.head_is(decode_work(backlog.oldest))
+                source.head_is(decode_work(backlog.oldest)[0])
         except (LogError, msgspec.DecodeError):
             pass
 

@@ -1,5 +1,7 @@
 """Asks the owner of the partition whether a delivery that may not be the first may still run."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from waterclock.core.jetstream.connection import Connection
@@ -26,23 +28,29 @@ class Claims:
         self._executor_id = executor_id
         self._partitions = partitions
 
-    async def ask(self, item: WorkItem, delivered: int) -> ClaimReply:
-        reply = await self._ask(item, delivered)
-        self._metrics.count_claim(reply.verdict)
-        return reply
-
-    async def _ask(self, item: WorkItem, delivered: int) -> ClaimReply:
-        """No answer means wait: the partition may be changing its owner."""
-        request = ClaimRequest(
-            run_id=item.run_id,
-            attempt=item.attempt,
-            queued=item.queued,
-            executor_id=self._executor_id,
-            delivered=delivered,
-        )
-        subject = names.claim_subject(names.partition_of(item.run_id, self._partitions))
+    async def ask(self, items: Sequence[WorkItem], delivered: int, *, in_parcel: bool) -> list[ClaimReply]:
+        """About one delivery, for each of its attempts. No answer means wait: the partition may be changing its
+        owner."""
+        first, *more = [
+            ClaimRequest(
+                run_id=item.run_id,
+                attempt=item.attempt,
+                queued=item.queued,
+                executor_id=self._executor_id,
+                delivered=delivered,
+                in_parcel=in_parcel,
+            )
+            for item in items
+        ]
+        request = msgspec.structs.replace(first, more=tuple(more)) if more else first
+        subject = names.claim_subject(names.partition_of(first.run_id, self._partitions))
         try:
             message = await self._connection.request(subject, encode(request), timeout=_ANSWER_SECONDS)
-            return _decode(message.data)
+            reply = _decode(message.data)
         except (LogError, msgspec.DecodeError):
-            return _WAIT
+            reply = _WAIT
+        replies = [reply, *reply.more][: len(items)]
+        replies += [_WAIT] * (len(items) - len(replies))
+        for each in replies:
+            self._metrics.count_claim(each.verdict)
+        return replies

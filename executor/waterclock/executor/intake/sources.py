@@ -1,7 +1,7 @@
 """The consumers of the work queue that an executor pulls from, and what is known about the work behind each."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from waterclock.proto import names
 from waterclock.proto.events import Instant
@@ -37,6 +37,10 @@ class Source:
         self.pending = 0
         self.requested = 0
         """How many messages of the current pull are still to come."""
+        self.per_message = 1
+        """How many attempts are in one, by the last that came."""
+        self.promised = 1
+        """The same, when the current pull was made."""
         self.quiet = False
         """Known to be empty. A hint tells when that changes; and every source is pulled from now and then."""
         self.hinted = False
@@ -53,10 +57,12 @@ class Source:
         self.priority = item.spec.priority
         self.oldest_due = item.due
 
-    def head_was(self, item: WorkItem) -> None:
-        """The item was delivered. The next probably has its priority; how old the next is is not known."""
-        self.priority = item.spec.priority
+    def brought(self, items: Sequence[WorkItem]) -> None:
+        """These were delivered. The next probably has their priority; how old the next is is not known."""
+        self.priority = items[0].spec.priority
         self.oldest_due = None
+        count = len(items)
+        self.per_message = count if count > self.per_message else (3 * self.per_message + count) // 4
 
     def is_empty(self) -> None:
         self.pending = 0

@@ -1,33 +1,41 @@
-"""The work queue: a message a work item, on the subject of its queue, tier and band."""
+"""The work queue: a message for each work item or parcel, on the subject of its queue, tier and band."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
+from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.proto import names
 from waterclock.proto.codec import encode
+from waterclock.proto.events import Instant
 from waterclock.proto.spec import Handler
-from waterclock.proto.work import WorkItem
+from waterclock.proto.work import Parcel
 from waterclock.scheduler.jetstream.patience import until_known
-from waterclock.scheduler.ports import WorkInDoubt
+from waterclock.scheduler.ports import WorkInDoubt, WorkMessage
+
+_RECALLED_SECONDS = 3600.0
+"""How long a recall is kept. An executor asks before it runs what has been in the queue for a minute."""
 
 
 class WorkStream:
     """`is_certain`: whether nobody can have taken the partition from us."""
 
-    def __init__(self, connection: Connection, publisher: Publisher, is_certain: Callable[[], bool]) -> None:
+    def __init__(
+        self, connection: Connection, publisher: Publisher, control: Bucket, is_certain: Callable[[], bool]
+    ) -> None:
         self._connection = connection
         self._publisher = publisher
+        self._control = control
         self._is_certain = is_certain
 
-    async def publish(self, items: Sequence[WorkItem]) -> None:
+    async def publish(self, messages: Sequence[WorkMessage]) -> None:
         """Not repeated here: what may be in the queue goes there again only marked as recovered. While this waits for
         the server somebody may take the partition and publish the same, so it is asked again before each write."""
-        still = None if all(item.recovered for item in items) else self._is_certain
+        still = None if all(message.items[0].recovered for message in messages) else self._is_certain
         try:
-            await self._publisher.publish_work([work_message(item) for item in items], still=still)
+            await self._publisher.publish_work([work_message(message) for message in messages], still=still)
         except LogUnavailable as error:
             raise WorkInDoubt(str(error)) from error
 
@@ -37,14 +45,22 @@ class WorkStream:
         )
         await until_known(f"work of {run_id}", purge)
 
+    async def recall(self, run_id: str, queued: Instant) -> None:
+        key, until = names.cancel_key(run_id), str(queued).encode()
+        await until_known(key, partial(self._control.put, key, until, ttl=_RECALLED_SECONDS))
 
-def work_message(item: WorkItem) -> Message:
-    spec = item.spec
-    handler = spec.task.handler if isinstance(spec.task, Handler) else None
-    prefix = _subject_prefix(spec.queue, handler, spec.tier, spec.priority)
-    return Message(subject=names.work_in(prefix, item.run_id, item.queued), data=encode(item))
+
+def work_message(message: WorkMessage) -> Message:
+    first = message.items[0]
+    spec = first.spec
+    handler = spec.task.handler if type(spec.task) is Handler else None
+    line = _line(spec.queue, handler, spec.tier, spec.priority)
+    if message.parcel:
+        subject = names.parcel_in(line, message.parcel, first.queued)
+        return Message(subject=subject, data=encode(Parcel(message.items)))
+    return Message(subject=names.work_in(line, first.run_id, first.queued), data=encode(first))
 
 
 @lru_cache(maxsize=1024)
-def _subject_prefix(queue: str, handler: str | None, tier: str, priority: int) -> str:
+def _line(queue: str, handler: str | None, tier: str, priority: int) -> str:
     return names.work_line(names.route_of(queue, handler), tier, names.band_of(priority))

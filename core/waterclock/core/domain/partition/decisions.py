@@ -9,6 +9,7 @@ from waterclock.core.domain.bounded_map import BoundedMap
 from waterclock.core.domain.ids import node_of
 from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.domain.partition.evolve import begin_queued, change_run, evolve
+from waterclock.core.domain.partition.parcels import Parcels
 from waterclock.core.domain.partition.room import Room
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
 from waterclock.proto.events import (
@@ -46,6 +47,9 @@ class Pass(Struct, kw_only=True):
     """(executor, request); no executor: whoever has it or gets it."""
     withdrawn: list[str] = field(default_factory=list)
     """Queued runs whose work message is to be removed."""
+    recalled: list[tuple[str, Instant]] = field(default_factory=list)
+    """Queued runs that travel in a parcel, and when they were queued: whoever unpacks it is to leave them out."""
+    parcels: Parcels = field(default_factory=Parcels)
     pauses: list[tuple[str, str]] = field(default_factory=list)
     """(job, note): schedules to pause after failures in a row."""
     index: dict[str, bytes] = field(default_factory=dict)
@@ -67,6 +71,7 @@ class Pass(Struct, kw_only=True):
             self.events
             or self.stops
             or self.withdrawn
+            or self.recalled
             or self.pauses
             or self.index
             or self.obsolete_keys

@@ -73,7 +73,8 @@ class Dispatch:
 
         A run that is made of others is opened instead, and its parts are decided one by one.
         """
-        if isinstance(spec.task, Workflow) or spec.fan_out is not None:
+        task = spec.task
+        if type(task) is Workflow or spec.fan_out is not None:
             self._open(
                 RunOpened(
                     run_id=run_id,
@@ -81,7 +82,7 @@ class Dispatch:
                     version=version,
                     scheduled=scheduled,
                     due=due,
-                    kind="wave" if isinstance(spec.task, Workflow) else "fan_out",
+                    kind="wave" if type(task) is Workflow else "fan_out",
                     again=again is not None,
                     trigger=trigger,
                     attempt=attempt,
@@ -110,7 +111,7 @@ class Dispatch:
             queue=spec.queue,
             tier=spec.tier,
             priority=spec.priority,
-            handler=spec.task.handler if isinstance(spec.task, Handler) else None,
+            handler=task.handler if type(task) is Handler else None,
             first_attempt=attempt if again is None else again.first_attempt,
             pause_after=spec.pause_on_failure,
             fire=fire,
@@ -121,6 +122,9 @@ class Dispatch:
             once=_may_be_the_only_run(spec, parent if again is None else again.parent),
             behind_ms=(behind := self.behind(spec, due, now)),
             slowed=bool(behind) and self._decisions.room.saturated,
+            parcel=self._decisions.open.parcels.add(run_id, spec, now, self._decisions.room)
+            if again is None
+            else "",
         )
         self._decisions.emit(event)
         self._decisions.open.queued.append((event, spec))
@@ -203,7 +207,10 @@ class Dispatch:
 
     def withdraw(self, run: Run, reason: str, at_once: bool = False) -> None:
         """Take back work that is queued or executing, whatever becomes of it."""
-        self._decisions.open.withdrawn.append(run.run_id)
+        if run.parcel:
+            self._decisions.open.recalled.append((run.run_id, run.queued_at))
+        else:
+            self._decisions.open.withdrawn.append(run.run_id)
         self._decisions.withdrawn[run.run_id] = reason
         self._decisions.stop(None, run.run_id, reason, now=at_once)
 

@@ -106,6 +106,7 @@ def begin_queued(state: PartitionState, event: RunQueued) -> Run:
         once=event.once,
         route=route_of(event.queue, event.handler, event.tier),
         priority=event.priority,
+        parcel=event.parcel,
     )
     if state.skips:
         state.skips.pop(run_id, None)
@@ -317,6 +318,7 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             run.pause_after = event.pause_after
             run.output_kept, run.item, run.once = event.output_kept, event.item, event.once
             run.route, run.priority = route_of(event.queue, event.handler, event.tier), event.priority
+            run.parcel = event.parcel
             if event.fire is not None:
                 state.fires_taken[run.job_id] = event.fire
         case RunStarted():

@@ -124,6 +124,7 @@ class Owner:
         self._dependent_jobs.advance_all(now)
         for run_id in list(self.state.orphans):
             self._decisions.open.withdrawn.append(run_id)
+            self._decisions.open.recalled.append((run_id, now))
             self._follow_ups.emit(
                 RunCancelled(run_id=run_id, at=now, reason="its node was marked by hand"), now
             )
@@ -275,9 +276,11 @@ class Owner:
         The reply may leave only after the pass that holds its events is in the log.
         """
         run = self.state.runs.get(request.run_id)
-        reply, event = decide_claim(run, request, alive=alive, now=now)
-        if event is not None:
+        reply, events = decide_claim(run, request, alive=alive, now=now)
+        for event in events:
             self._follow_ups.emit(event, now)
+        if events and run is not None and run.waits == "timer":
+            self._follow_ups.continue_run(run, now)
         return reply
 
     # -- passes -----------------------------------------------------------------------------------------

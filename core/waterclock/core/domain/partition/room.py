@@ -36,6 +36,9 @@ class Room(Protocol):
     def waits_for_slots(self, route: str) -> bool:
         """Whether what has no room there waits for slow work to end, and not for the system."""
 
+    def parcel_size(self, route: str) -> int:
+        """How many attempts may travel there in one message: 1 unless they are short, and there are many."""
+
     def began(self, route: str) -> None:
         """One more run is queued there."""
 
@@ -52,6 +55,9 @@ class UnlimitedRoom:
 
     def waits_for_slots(self, route: str) -> bool:
         return False
+
+    def parcel_size(self, route: str) -> int:
+        return 1
 
     def began(self, route: str) -> None:
         pass

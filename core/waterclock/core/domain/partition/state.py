@@ -56,6 +56,8 @@ class Run(Struct, kw_only=True, omit_defaults=True, gc=False):
     route: str = ""
     """Where its work is queued (see `room.py`); empty before its first attempt."""
     priority: int = 0
+    parcel: str = ""
+    """As in `RunQueued`."""
 
     @property
     def has_work(self) -> bool:
