@@ -24,7 +24,7 @@ def job_from_log(definition: Definition, now: Instant, row: JobRow | None) -> an
         job.spec,
         status=status,
         version=definition.version,
-        next_run_at=next_run_at(job.spec, status, row if same else None, job.created_at, now),
+        next_run_at=next_run_at(job.spec, status, row if same else None, job.created_at, now, job.due_now),
         last_run=row.last_run if row else None,
         created_at=datetime_of(job.created_at),
         updated_at=datetime_of(job.updated_at),
@@ -47,17 +47,32 @@ def job_from_row(row: JobRow) -> answers.Job:
 
 
 def next_run_at(
-    spec: JobSpec, status: JobState, row: JobRow | None, created_at: Instant, now: Instant
+    spec: JobSpec,
+    status: JobState,
+    row: JobRow | None,
+    created_at: Instant,
+    now: Instant,
+    due_now: Instant | None = None,
 ) -> datetime | None:
-    """When the job fires next, as far as its schedule says; None if it will not or nobody knows."""
+    """When the job fires next, as far as its schedule says; None if it will not or nobody knows. `due_now`: when an
+    edit made it due at once."""
     schedule = spec.schedule
-    one_shot = schedule.schedule_type in ("IMMEDIATE", "FUTURE")
-    if status != "SCHEDULED" or (one_shot and row is not None and row.last_run is not None):
+    if status != "SCHEDULED":
         return None
-    if schedule.schedule_type == "IMMEDIATE":
-        return datetime_of(created_at)
+    if due_now is not None or schedule.schedule_type == "IMMEDIATE":
+        fire = created_at if due_now is None else due_now
+        return None if _has_run(row, fire) else datetime_of(fire)
+    one_shot = schedule.schedule_type == "FUTURE"
     following = next_fire(schedule, spec.name, counts_from(schedule, created_at) if one_shot else now)
-    return None if following is None else datetime_of(following)
+    if following is None or (one_shot and _has_run(row, following)):
+        return None
+    return datetime_of(following)
+
+
+def _has_run(row: JobRow | None, due: Instant) -> bool:
+    """Whether the fire of a one-shot is among its runs, as far as the read models know."""
+    last = None if row is None or row.last_run is None else row.last_run.scheduled_time
+    return last is not None and last >= datetime_of(due)
 
 
 _OF_SPEC = ("name", "task", "namespace", *(name for name in JobFields.__struct_fields__ if name != "retry"))

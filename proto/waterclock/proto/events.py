@@ -31,6 +31,8 @@ class JobEventBase(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     cause: str = ""
     """The id of the command that led to this event."""
     note: str = ""
+    due_now: Instant | None = None
+    """When an edit made the job due at once: it was to run now, or at a time that had passed."""
 
 
 class JobCreated(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_created"):

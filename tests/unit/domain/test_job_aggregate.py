@@ -3,7 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.job.aggregate import (
     CancelJob,
     CommandRefused,
@@ -17,7 +19,7 @@ from waterclock.core.domain.job.aggregate import (
     evolve,
 )
 from waterclock.proto.events import JobEvent, JobResumed, JobUpdated
-from waterclock.proto.spec import JobSpec, Shell
+from waterclock.proto.spec import JobSpec, Schedule, Shell
 
 SPEC = JobSpec(name="a", task=Shell(command="true"))
 OTHER = JobSpec(name="b", task=Shell(command="false"))
@@ -67,7 +69,53 @@ def made(*asked: JobCommand) -> Job:
     return job
 
 
+def once_at(instant: int) -> JobSpec:
+    return JobSpec(
+        name="a",
+        task=Shell(command="true"),
+        schedule=Schedule(schedule_type="FUTURE", schedule_time=datetime_of(instant)),
+    )
+
+
+HOURLY = JobSpec(
+    name="a",
+    task=Shell(command="true"),
+    schedule=Schedule(schedule_type="CRON", cron_expression=("0 * * * *",)),
+)
+
+
+@pytest.mark.parametrize("spec", [once_at(5), once_at(30), SPEC])
+def test_an_edit_to_an_instant_that_is_over_makes_the_job_due_at_once(spec: JobSpec) -> None:
+    job = made(UpdateJob(spec=HOURLY), UpdateJob(spec=spec))
+    assert (job.due_now, job.due_at_once) == (30, 30)
+    kept = made(UpdateJob(spec=HOURLY), UpdateJob(spec=spec), UpdateJob(spec=replace(spec, priority=9)))
+    assert kept.due_now == 30, "an edit of something else says nothing of when"
+    assert made(UpdateJob(spec=HOURLY), UpdateJob(spec=spec), UpdateJob(spec=HOURLY)).due_now is None
+
+
+def test_an_edit_that_leaves_the_schedule_as_it_is_runs_nothing() -> None:
+    assert made(UpdateJob(spec=OTHER)).due_now is None
+    assert made(UpdateJob(spec=once_at(5)), UpdateJob(spec=replace(once_at(5), priority=9))).due_now == 20
+
+
+def test_now_said_again_is_meant_again() -> None:
+    (event,) = decide(made(), UpdateJob(spec=SPEC, again=True), 50)
+    assert event.due_now == event.at == 50
+    assert decide(made(), UpdateJob(spec=SPEC), 50) == ()
+
+
+def test_what_a_paused_job_could_not_do_at_once_is_refused() -> None:
+    job = made(UpdateJob(spec=HOURLY), PauseJob())
+    for spec in (SPEC, once_at(5)):
+        with pytest.raises(CommandRefused, match="resume it first"):
+            decide(job, UpdateJob(spec=spec), 99)
+    (event,) = decide(job, UpdateJob(spec=once_at(500)), 99)
+    assert event.due_now is None
+
+
 def test_an_edit_neither_pauses_nor_resumes() -> None:
+    job = made(UpdateJob(spec=HOURLY), PauseJob(note="lunch"), UpdateJob(spec=replace(HOURLY, priority=3)))
+    assert (job.status, job.paused_at, job.note) == ("PAUSED", 30, "lunch")
     job = made(PauseJob(note="lunch"), UpdateJob(spec=OTHER))
     assert (job.status, job.paused_at, job.note) == ("PAUSED", 20, "lunch")
 

@@ -1,5 +1,6 @@
 """What the two streams together make of a job: its status, and when it fires next."""
 
+import pytest
 from msgspec.structs import replace
 
 from projector_rig.builders import EVERY_MINUTE, T0, created, failed, queued, retry_requested, spec, succeeded
@@ -20,6 +21,7 @@ from waterclock.proto.events import (
 from waterclock.proto.spec import JobSpec, Schedule
 
 FUTURE = Schedule(schedule_type="FUTURE", schedule_time=datetime_of(T0 + MINUTE))
+IMMEDIATE = Schedule()
 AT_FOUR = Schedule(schedule_type="CRON", cron_expression=("0 4 * * *",), timezone="Europe/Paris")
 
 
@@ -85,6 +87,28 @@ def test_a_completed_one_shot_stays_completed_when_only_a_label_changes() -> Non
         job_id="job", spec=spec(schedule=FUTURE, labels={"a": "b"}), at=T0 + 2 * MINUTE, created_at=T0
     )
     assert folded([job, label], [q, succeeded(q)]).status == "COMPLETED"
+
+
+@pytest.mark.parametrize("when", [IMMEDIATE, Schedule(schedule_type="FUTURE", schedule_time=datetime_of(T0))])
+def test_a_completed_one_shot_that_is_told_to_run_at_once_is_scheduled_until_it_has(when: Schedule) -> None:
+    job = created(schedule=FUTURE)
+    q = queued(scheduled=T0 + MINUTE)
+    at = T0 + 2 * MINUTE
+    again = replace(updated(job, at, when), due_now=at)
+    assert folded([job, again], [q, succeeded(q)]).status == "SCHEDULED"
+    second = queued(scheduled=at, version=2)
+    done = folded([job, again], [q, succeeded(q), second, succeeded(second)])
+    assert (done.status, done.next_run_at) == ("COMPLETED", None)
+    label = replace(updated(again, at + MINUTE, when), due_now=at)
+    assert folded([job, again, label], [q, succeeded(q), second, succeeded(second)]).status == "COMPLETED"
+
+
+def test_a_completed_one_shot_stays_completed_when_it_is_paused_and_resumed() -> None:
+    job = created(schedule=FUTURE)
+    q = queued(scheduled=T0 + MINUTE)
+    paused = JobPaused(job_id="job", spec=job.spec, created_at=T0, at=T0 + 2 * MINUTE)
+    resumed = JobResumed(job_id="job", spec=job.spec, created_at=T0, at=T0 + 3 * MINUTE)
+    assert folded([job, paused, resumed], [q, succeeded(q)]).status == "COMPLETED"
 
 
 def test_a_redrive_leaves_a_completed_job_completed() -> None:

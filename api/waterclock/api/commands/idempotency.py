@@ -85,6 +85,6 @@ def _repeated(stored: Definition) -> JobAccepted:
         job_id=job.job_id,
         version=stored.version,
         status=job.status,
-        next_run_at=next_run_at(job.spec, job.status, None, job.created_at, now_us()),
+        next_run_at=next_run_at(job.spec, job.status, None, job.created_at, now_us(), job.due_now),
         created=False,
     )

@@ -22,8 +22,9 @@ Command = Callable[[aggregate.Job], aggregate.JobCommand]
 async def update(app: Application, request: JobPatch, caller: Caller) -> answers.Job:
     def command(job: aggregate.Job) -> aggregate.JobCommand:
         spec = job_specs.edit(job.spec, request, now_us(), app.settings)
-        return aggregate.UpdateJob(spec=spec, actor=caller.actor, cause=secrets.token_hex(8))
+        return aggregate.UpdateJob(spec=spec, again=again, actor=caller.actor, cause=secrets.token_hex(8))
 
+    again = isinstance(request.schedule, str) and request.schedule.strip().lower() == "now"
     definition = await jobs.find(app, request.job_id, caller)
     edited = job_specs.edit(definition.job.spec, request, now_us(), app.settings)
     await dependencies.check(app, request.job_id, edited)

@@ -119,8 +119,8 @@ async def _moment(app: Application, job_id: str, at: datetime) -> tuple[Explanat
 def _asked_about(definition: Definition) -> datetime:
     """Which moment, where none is named: the only one of a job that runs once, when it has come; else now."""
     now, schedule = datetime.now(UTC), definition.job.spec.schedule
-    if schedule.schedule_type == "IMMEDIATE":
-        return datetime_of(definition.job.created_at)
+    if definition.job.due_at_once is not None:
+        return datetime_of(definition.job.due_at_once)
     return now if schedule.schedule_time is None else min(now, schedule.schedule_time)
 
 

@@ -81,7 +81,7 @@ def update(
     json: Json = False,
     data: Data = None,
 ) -> None:
-    """Change a job. What is not said stays; the change counts from now and never fires the past."""
+    """Change a job. What is not said stays; the change counts from now, and a time that is over means now."""
     if name is not None:
         fields["name"] = name
 

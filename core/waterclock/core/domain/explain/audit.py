@@ -282,11 +282,10 @@ class Auditor:
             after = max(span.after, _decided_before(runs, span, edit_lag), since - 1)
             ended = [event.at for event in self._ended.get(job_id, ()) if event.version == span.version]
             last = min([span.until, *ended])
-            kind = span.spec.schedule.schedule_type
-            if kind == "IMMEDIATE":
-                if since <= span.after <= until:
-                    yield span.after, span.version, span.spec
-            elif kind != "DEPENDENT":
+            if span.at_once is not None:
+                if since <= span.at_once <= until:
+                    yield span.at_once, span.version, span.spec
+            elif span.spec.schedule.schedule_type not in ("IMMEDIATE", "DEPENDENT"):
                 fires = compile_schedule(span.spec.schedule, span.spec.name)
                 fire = fires.after(after)
                 while fire is not None and fire.scheduled <= last:

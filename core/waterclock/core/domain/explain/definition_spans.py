@@ -5,6 +5,7 @@ from typing import assert_never
 
 from msgspec import Struct
 
+from waterclock.core.domain.job.aggregate import is_due_at_once
 from waterclock.core.domain.schedule.fires import counts_from
 from waterclock.proto.events import (
     Instant,
@@ -25,29 +26,30 @@ class Span(Struct, frozen=True, kw_only=True):
     spec: JobSpec
     after: Instant
     until: Instant
+    at_once: Instant | None = None
+    """When it was due because it was told so."""
 
 
 def spans(history: Iterable[tuple[int, JobEvent]], until: Instant) -> Iterator[Span]:
-    current: tuple[int, JobSpec, Instant] | None = None
+    begun: tuple[int, JobEvent, Instant] | None = None
     for version, event in history:
-        if current is not None:
-            yield Span(version=current[0], spec=current[1], after=current[2], until=min(event.at, until))
+        if begun is not None:
+            yield _span(*begun, until=min(event.at, until))
         match event:
             case JobCreated():
-                current = (version, event.spec, counts_from(event.spec.schedule, event.at))
+                begun = (version, event, counts_from(event.spec.schedule, event.at))
             case JobUpdated(paused_at=None):
-                current = (version, event.spec, event.at) if _recurs(event.spec) else None
+                begun = (version, event, event.at)
             case JobResumed():
-                after = event.at if event.missed_since is None else event.missed_since
-                current = (version, event.spec, after) if _recurs(event.spec) else None
+                begun = (version, event, event.at if event.missed_since is None else event.missed_since)
             case JobUpdated() | JobPaused() | JobCancelled():
-                current = None
+                begun = None
             case _:
                 assert_never(event)
-    if current is not None:
-        yield Span(version=current[0], spec=current[1], after=current[2], until=until)
+    if begun is not None:
+        yield _span(*begun, until=until)
 
 
-def _recurs(spec: JobSpec) -> bool:
-    """Whether a definition that was edited or resumed can still fire: an immediate job has fired at its creation."""
-    return spec.schedule.schedule_type != "IMMEDIATE"
+def _span(version: int, event: JobEvent, after: Instant, *, until: Instant) -> Span:
+    at_once = event.at if is_due_at_once(event) else None
+    return Span(version=version, spec=event.spec, after=after, until=until, at_once=at_once)

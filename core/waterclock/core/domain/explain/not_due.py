@@ -12,8 +12,8 @@ from waterclock.core.domain.explain.wording import when
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of
 from waterclock.core.domain.schedule.fire import Fire, Note
 from waterclock.core.domain.schedule.fires import InvalidSchedule, compile
-from waterclock.proto.events import Instant
-from waterclock.proto.spec import JobSpec, Schedule
+from waterclock.proto.events import Instant, JobEvent
+from waterclock.proto.spec import Schedule
 
 
 class Around(Struct, frozen=True, kw_only=True):
@@ -50,8 +50,11 @@ _NEAR = 3 * 3600 * SECOND
 """How far from the moment a turn of the clock still explains it."""
 
 
-def not_due(spec: JobSpec, at: Instant, times: Around) -> tuple[Reason, str]:
-    schedule = spec.schedule
+def not_due(definition: JobEvent, at: Instant, times: Around) -> tuple[Reason, str]:
+    spec, schedule = definition.spec, definition.spec.schedule
+    if definition.due_now is not None:
+        due = wording.moment(definition.due_now)
+        return "no_schedule", f"it was due once, at {due}, when it was changed to run at once"
     if schedule.schedule_type == "DEPENDENT":
         names = ", ".join(spec.dependencies) or "its dependencies"
         verb = "has" if len(spec.dependencies) == 1 else "have"

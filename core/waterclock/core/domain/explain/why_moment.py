@@ -11,10 +11,10 @@ from waterclock.core.domain.explain.explanation import Explanation, JobHistory, 
 from waterclock.core.domain.explain.not_due import Around, around, not_due
 from waterclock.core.domain.explain.why_run import absence, explain_run, step
 from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.job.aggregate import is_due_at_once
 from waterclock.proto.events import (
     Instant,
     JobCancelled,
-    JobCreated,
     JobEvent,
     JobPaused,
     JobUpdated,
@@ -116,10 +116,9 @@ def _explained(
     )
     if span is not None and (here := around(span.spec.schedule, span.spec.name, at)).here is not None:
         return _due(job_id, span, here, now, decided, records, backlog)
-    immediate = isinstance(state, JobCreated) and state.spec.schedule.schedule_type == "IMMEDIATE"
-    if immediate and state.at < at + SECOND and (waits := backlog.reason(version, state.at, now)) is not None:
+    if is_due_at_once(state) and (waits := backlog.reason(version, state.at, now)) is not None:
         return _pending(state.at, times, waits)
-    reason, text = not_due(state.spec, at, times)
+    reason, text = not_due(state, at, times)
     return _answer(reason, text, times)
 
 

@@ -4,6 +4,7 @@ from typing import Any, Literal, TypeVar, assert_never
 
 from msgspec import Struct
 
+from waterclock.core.domain.schedule.fires import is_over
 from waterclock.proto.events import (
     Instant,
     JobCancelled,
@@ -27,6 +28,15 @@ class Job(Struct, frozen=True, kw_only=True):
     updated_at: Instant
     paused_at: Instant | None = None
     note: str = ""
+    due_now: Instant | None = None
+    """When an edit made it due at once."""
+
+    @property
+    def due_at_once(self) -> Instant | None:
+        """The instant at which it was due because it was told so, and not because of the clock."""
+        if self.due_now is not None:
+            return self.due_now
+        return self.created_at if self.spec.schedule.schedule_type == "IMMEDIATE" else None
 
 
 class Issued(Struct, frozen=True, kw_only=True):
@@ -45,6 +55,8 @@ class UpdateJob(Issued, frozen=True, kw_only=True):
     spec: JobSpec
     revive: bool = False
     """A job that was cancelled is scheduled again."""
+    again: bool = False
+    """What its schedule says is meant anew, although it said so before: run now."""
 
 
 class PauseJob(Issued, frozen=True, kw_only=True):
@@ -89,10 +101,21 @@ def decide(job: Job | None, command: JobCommand, now: Instant) -> tuple[JobEvent
     at = max(now, job.updated_at)
     match command:
         case UpdateJob():
-            if command.spec == job.spec and not revived:
+            if command.spec == job.spec and not revived and not command.again:
                 return ()
             spec, note = command.spec, "" if revived else job.note
-            return (_event(JobUpdated, job, command, at, spec=spec, note=note, paused_at=job.paused_at),)
+            return (
+                _event(
+                    JobUpdated,
+                    job,
+                    command,
+                    at,
+                    spec=spec,
+                    note=note,
+                    paused_at=job.paused_at,
+                    due_now=_due_now(job, command, revived, at),
+                ),
+            )
         case PauseJob():
             return () if job.status == "PAUSED" else (_event(JobPaused, job, command, at, note=command.note),)
         case ResumeJob():
@@ -108,6 +131,19 @@ def decide(job: Job | None, command: JobCommand, now: Instant) -> tuple[JobEvent
             assert_never(command)
 
 
+def _due_now(job: Job, command: UpdateJob, revived: bool, at: Instant) -> Instant | None:
+    """A job that is given an instant that is over runs at once, as a new one does."""
+    if not (revived or command.again) and command.spec.schedule == job.spec.schedule:
+        return job.due_now
+    if not is_over(command.spec.schedule, at):
+        return None
+    if job.paused_at is not None:
+        raise CommandRefused(
+            f"job {job.job_id} is paused, and what it is to do at once would never run: resume it first"
+        )
+    return at
+
+
 def _event(kind: type[E], job: Job, command: Issued, at: Instant, **more: Any) -> E:
     """An event that leaves of the job as it is what `more` does not say."""
     facts = {
@@ -117,8 +153,16 @@ def _event(kind: type[E], job: Job, command: Issued, at: Instant, **more: Any) -
         "created_at": job.created_at,
         "actor": command.actor,
         "cause": command.cause,
+        "due_now": job.due_now,
     }
     return kind(**{**facts, **more})
+
+
+def is_due_at_once(event: JobEvent) -> bool:
+    """Whether a definition makes its job due at the instant of the event, whatever its schedule says."""
+    if isinstance(event, JobCreated):
+        return event.spec.schedule.schedule_type == "IMMEDIATE"
+    return isinstance(event, JobUpdated) and event.due_now == event.at
 
 
 def evolve(job: Job | None, event: JobEvent) -> Job:
@@ -144,4 +188,5 @@ def evolve(job: Job | None, event: JobEvent) -> Job:
         updated_at=event.at,
         paused_at=paused_at,
         note=event.note,
+        due_now=event.due_now,
     )

@@ -7,6 +7,7 @@ both.
 
 from typing import assert_never
 
+from waterclock.core.domain.job.aggregate import is_due_at_once
 from waterclock.core.domain.readmodel.rows import JobRow, clean
 from waterclock.core.domain.schedule.fire import InvalidSchedule
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
@@ -42,14 +43,18 @@ def apply_definition(job: JobRow | None, event: JobEvent, version: int) -> JobRo
             schedule=spec.schedule,
         )
     job.namespace, job.name, job.version = spec.namespace, clean(spec.name) or "", version
+    same_time = spec.schedule.schedule_type in _ONE_SHOT and spec.schedule == job.schedule
+    """Of a one-shot that keeps its time: whether it has run is as before."""
     job.schedule, job.fires = spec.schedule, None
     match event:
         case JobCreated():
             _schedule_from(job, version, counts_from(spec.schedule, event.at))
         case JobUpdated(paused_at=None):
-            _schedule_from(job, version, event.at)
+            unchanged = same_time and not is_due_at_once(event)
+            _schedule_from(job, version, job.effective_from if unchanged else event.at)
         case JobResumed():
-            _schedule_from(job, version, event.at if event.missed_since is None else event.missed_since)
+            since = event.at if event.missed_since is None else event.missed_since
+            _schedule_from(job, version, job.effective_from if same_time else since)
         case JobUpdated() | JobPaused():
             job.standing = "PAUSED"
         case JobCancelled():
@@ -111,7 +116,7 @@ def _is_completed(job: JobRow, next_fire: Instant | None) -> bool:
         job.schedule.schedule_type in _ONE_SHOT
         and next_fire is None
         and job.ended_time is not None
-        and job.ended_time >= (job.last_fire_at or 0)
+        and job.ended_time >= max(job.effective_from, job.last_fire_at or 0)
     )
 
 

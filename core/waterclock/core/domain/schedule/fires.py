@@ -158,6 +158,14 @@ def counts_from(schedule: Schedule, accepted: Instant) -> Instant:
     return accepted if time is None else min(accepted, instant_of(time) - 1)
 
 
+def is_over(schedule: Schedule, now: Instant) -> bool:
+    """Whether a schedule names one instant, which has come: a job that is given it is due at once."""
+    if schedule.schedule_type == "IMMEDIATE":
+        return True
+    time = schedule.schedule_time
+    return schedule.schedule_type == "FUTURE" and time is not None and instant_of(time) <= now
+
+
 def next_fire(schedule: Schedule, name: str, after: Instant) -> Instant | None:
     """The first fire strictly after an instant; None if there is none, or if no clock decides it."""
     fire = compile(schedule, name).after(after)

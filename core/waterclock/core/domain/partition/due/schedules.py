@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.job.aggregate import is_due_at_once
 from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.due.armed_schedule import (
     ArmedSchedule,
@@ -78,7 +79,7 @@ class Schedules:
         after = _counts_after(event)
         if after is None:
             return
-        if isinstance(event, JobCreated) and event.spec.schedule.schedule_type == "IMMEDIATE":
+        if is_due_at_once(event):
             self._arm_now(event, version)
         else:
             self._arm(event, version, max(after, decided), now)
@@ -98,8 +99,8 @@ class Schedules:
         after = _counts_after(event)
         if after is None or self._overdue.exhausted(job_id, spec):
             return
-        if spec.schedule.schedule_type == "IMMEDIATE":
-            if isinstance(event, JobCreated) and decided < event.at:
+        if is_due_at_once(event):
+            if decided < event.at:
                 self._arm_now(event, version)
             return
         item = arm_next(job_id, version, spec, since=after, after=max(after, decided))
@@ -170,8 +171,8 @@ class Schedules:
         self._store(one_shot(event.job_id, version, event.spec, since=since, at=time), now)
         return True
 
-    def _arm_now(self, event: JobCreated, version: int) -> None:
-        """A job that is due as soon as it is accepted."""
+    def _arm_now(self, event: JobEvent, version: int) -> None:
+        """A job that is due as soon as its definition is accepted."""
         self._arm_unsettled(one_shot(event.job_id, version, event.spec, since=event.at, at=event.at))
 
     def _arm(self, event: JobEvent, version: int, after: Instant, now: Instant) -> None:
@@ -186,6 +187,8 @@ class Schedules:
         if item is None:
             if spec.schedule.schedule_type in _RECURRING:
                 self._end(job_id, version, "no further fire", now)
+            elif isinstance(event, JobResumed):
+                self._end(job_id, version, "its time passed while it was paused", now)
             return
         item.paused = _pause_before(event)
         self._store(item, now)
