@@ -9,6 +9,7 @@ import uvicorn
 
 from waterclock.api.application import Application, open_application
 from waterclock.api.http import routes
+from waterclock.api.http.protocol import Protocol
 from waterclock.api.nats import service as nats_service
 from waterclock.api.readmodels.freshness import known_streams
 from waterclock.api.readmodels.pool import ReadModelsAway
@@ -56,6 +57,7 @@ async def serve_http(app: Application, stop: StopSignal) -> None:
     settings = app.settings
     config = uvicorn.Config(
         routes.build(app),
+        http=Protocol,
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from waterclock.api.application import Application
 from waterclock.api.http import metrics_page, openapi, reference
+from waterclock.api.nats import asyncapi
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.store.store import StoreError
@@ -22,7 +23,7 @@ _METRICS = CONTENT_TYPE_LATEST.partition("; charset")[0]
 _FRONT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>waterclock</title>
 <body style="font:16px/1.6 system-ui,sans-serif;margin:4rem auto;max-width:36rem;color-scheme:light dark">
 <h1>waterclock</h1><p>It runs. <a href="/docs">Reference</a> · <a href="/openapi.json">OpenAPI</a> ·
-<a href="/readyz">ready?</a> · <a href="/metrics">metrics</a></p>
+<a href="/asyncapi.json">AsyncAPI</a> · <a href="/readyz">ready?</a> · <a href="/metrics">metrics</a></p>
 <pre>waterclock submit hello --wait -- echo hi
 waterclock jobs</pre></body></html>
 """
@@ -52,6 +53,10 @@ def pages(app: Application) -> list[HTTPRouteHandler]:
     async def described() -> Response[bytes]:
         return Response(openapi.document(), media_type="application/json")
 
+    @get(["/asyncapi.json", "/v1/asyncapi.json"])
+    async def described_for_nats() -> Response[bytes]:
+        return Response(asyncapi.document(), media_type="application/json")
+
     @get(["/metrics", "/v1/metrics"])
     async def measured() -> Response[bytes]:
         return Response(await metrics_page.collect(app), media_type=_METRICS)
@@ -66,7 +71,7 @@ def pages(app: Application) -> list[HTTPRouteHandler]:
         headers = {"Content-Security-Policy": reference.POLICY}
         return Response(_FRONT, media_type="text/html", headers=headers)
 
-    return [healthz, readyz, described, measured, explained, front]
+    return [healthz, readyz, described, described_for_nats, measured, explained, front]
 
 
 def _health(health: Health) -> Response[Any]:

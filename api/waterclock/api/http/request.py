@@ -76,7 +76,7 @@ def with_headers(request: Q, headers: Mapping[str, str]) -> Q:
 def _version(tag: str) -> int | None:
     if tag.strip() == "*":
         return None
-    digits = tag.strip().removeprefix("W/").strip('"')
+    digits, _, _ = tag.strip().removeprefix("W/").strip('"').partition("-")
     if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
         raise VersionMismatch.because(
             f"If-Match: {tag} is no version of anything; versions are whole numbers"

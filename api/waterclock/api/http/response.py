@@ -3,6 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Callable
 from functools import cache
+from hashlib import blake2b
 from http import HTTPStatus
 from string import Formatter
 from typing import Any
@@ -14,6 +15,7 @@ from litestar.exceptions import HTTPException
 from litestar.response import Stream
 
 from waterclock.api.errors import Refused
+from waterclock.api.http.allowed_methods import allowed
 from waterclock.proto.answers import LogChunk, Page
 from waterclock.proto.methods import Method, Rest
 from waterclock.proto.problem import MEDIA_TYPE, Problem, retry_after
@@ -34,7 +36,11 @@ def write(http: AnyRequest, rest: Rest, answer: Any) -> Response[Any]:
         answer = answer.items
     if rest.answer == "lines":
         return Response(_lines(answer), status_code=status, media_type=LINES, headers=headers)
-    return Response(_encode(answer), status_code=status, media_type=JSON, headers=headers)
+    body = _encode(answer)
+    if "ETag" in headers and any(getattr(answer, run, None) for run in ("last_run", "latest_run")):
+        # The definition is of this version, and what the job did is of now.
+        headers["ETag"] = f'"{answer.version}-{blake2b(body, digest_size=8).hexdigest()}"'
+    return Response(body, status_code=status, media_type=JSON, headers=headers)
 
 
 def head(rest: Rest, answer: Any) -> tuple[int, dict[str, str]]:
@@ -67,7 +73,10 @@ async def stream(method: Method[Any, Any], rest: Rest, answers: AsyncIterator[An
         async for answer in answers:
             yield render(answer)
 
-    return Stream(body(), status_code=rest.status, media_type=media, headers={"Cache-Control": "no-store"})
+    headers = {"Cache-Control": "no-store"}
+    if rest.answer == "text":
+        headers["Accept-Ranges"] = "bytes"
+    return Stream(body(), status_code=rest.status, media_type=media, headers=headers)
 
 
 def _text(chunk: LogChunk) -> bytes:
@@ -125,7 +134,11 @@ def on_framework_error(request: AnyRequest, error: HTTPException) -> Response[by
     detail = (
         f"there is nothing at {request.scope['path']}" if status == HTTPStatus.NOT_FOUND else error.detail
     )
-    return _problem(Problem(status=status, title=status.phrase, detail=detail), error.headers)
+    headers = {name: value for name, value in (error.headers or {}).items() if name.lower() != "allow"}
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = allowed(request.scope["path"])
+        detail = f"{request.scope['method']} is not for {request.scope['path']}, which has {headers['Allow']}"
+    return _problem(Problem(status=status, title=status.phrase, detail=detail), headers)
 
 
 def on_anything(request: AnyRequest, error: Exception) -> Response[bytes]:

@@ -15,8 +15,13 @@ from waterclock.api.commands.artifacts import store
 from waterclock.api.dispatch import answer, answers, outages_as_refusals
 from waterclock.api.errors import Refused, Saturated
 from waterclock.api.http import response
+from waterclock.api.http.allowed_methods import AllowedMethods
+from waterclock.api.http.compression import Compression
+from waterclock.api.http.conditional import Conditional
 from waterclock.api.http.direct import DirectMethod
+from waterclock.api.http.log_range import part_of, wanted_range
 from waterclock.api.http.pages import pages
+from waterclock.api.http.raw_response import App
 from waterclock.api.http.request import read_request
 from waterclock.api.metrics import REQUESTS
 from waterclock.api.queries.artifacts import content
@@ -30,8 +35,10 @@ AnyRequest = Request[Any, Any, Any]
 _BODY_LIMITS = {"json": 16 << 20, "lines": 64 << 20, "bytes": 4 << 30}
 
 
-def build(app: Application) -> DirectMethod:
-    return DirectMethod(app, methods.JOBS_CREATE, _routed(app))
+def build(app: Application) -> App:
+    """The routes, behind what all of them have in common."""
+    routed = DirectMethod(app, methods.JOBS_CREATE, _routed(app))
+    return AllowedMethods(Compression(Conditional(routed)), app.settings.cors_origins)
 
 
 def _routed(app: Application) -> Litestar:
@@ -68,6 +75,8 @@ def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteH
         asked = await read_request(request, method, rest)
         if rest.answer == "bytes":
             return await _download(app, request, asked, caller)
+        if rest.answer == "text" and (wanted := wanted_range(request, asked)):
+            return await part_of(wanted, answers(app, method, asked, caller))
         if method.streaming:
             return await response.stream(method, rest, answers(app, method, asked, caller))
         return response.write(request, rest, await answer(app, method, asked, caller))
@@ -110,7 +119,7 @@ async def _download(app: Application, http: AnyRequest, asked: ArtifactRef, call
     artifact = await answer(app, methods.ARTIFACTS_GET, asked, caller)
     if "application/json" in http.headers.get("accept", ""):
         return Response(msgspec.json.encode(artifact), media_type="application/json")
-    body = _nothing() if http.method == "HEAD" else content(app, artifact)
+    body = _nothing() if "only_head" in http.scope else content(app, artifact)
     headers = {"Content-Length": str(artifact.size), "ETag": f'"{artifact.artifact}"'}
     return Stream(body, media_type="application/octet-stream", headers=headers)
 

@@ -5,6 +5,7 @@
 
 import json
 import sys
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,12 @@ def build() -> dict[str, str]:
     return {
         path: json.dumps(_plain(value), indent=2, ensure_ascii=False) + "\n" for path, value in found.items()
     }
+
+
+@cache
+def document() -> bytes:
+    """As it is served, at `/asyncapi.json`."""
+    return build()["asyncapi.json"].encode()
 
 
 def asyncapi() -> Json:

@@ -9,7 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct
@@ -48,6 +48,13 @@ WorkerName = Annotated[
 
 StoreUrl = Annotated[
     str, Meta(pattern=r"^s3://[a-z0-9.-]{3,63}(/\S*)?$", description="a URL like s3://bucket/prefix")
+]
+Origin = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?)$",
+        description="origins like https://ops.example.org, separated by commas, or *",
+    ),
 ]
 HttpUrl = Annotated[str, Meta(pattern=r"^https?://\S+$", description="a URL like https://host:9000")]
 
@@ -104,6 +111,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         Literal["operate", "submit", "read", "nothing"], Meta(description="operate, submit, read or nothing")
     ] = "operate"
     """What a request over NATS may do that brings no token: its sender has only shown a NATS password."""
+    cors_origins: tuple[Origin, ...] = ()
+    """Web pages of other origins that may call the api: `https://ops.example.org`, several separated by commas; `*` for
+    all. A page brings its token itself: cookies are never taken from another origin."""
     rate_limit: Annotated[float, Meta(gt=0, le=1e6, description="requests a second, above 0")] | None = None
     """Requests a second for tokens made without a rate of their own; the one that `up` writes has none."""
 
@@ -265,7 +275,7 @@ def _read_file(file: Path | None) -> tuple[dict[str, object], str]:
 
 def _convert(key: str, found: object, wanted: Any, where: str) -> object:
     value = found
-    if key == "worker" and isinstance(value, str):
+    if get_origin(wanted) is tuple and isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     try:
         converted = msgspec.convert(value, wanted, strict=False, dec_hook=_from_text)
