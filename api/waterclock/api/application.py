@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from waterclock.api.admission.admission import Admission
+from waterclock.api.auth.access_log import AccessLog
 from waterclock.api.auth.gate import Gate
 from waterclock.api.auth.quotas import Quotas
 from waterclock.api.auth.tokens import Tokens
@@ -20,6 +21,8 @@ from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.lifecycle import instance_id
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.store.factory import open_store
+from waterclock.core.store.secret_keys import SecretKeys
+from waterclock.core.store.secrets import SecretStore
 from waterclock.core.store.store import Store
 from waterclock.proto import names
 
@@ -32,6 +35,9 @@ class Application:
     publisher: Publisher
     tokens: Tokens
     gate: Gate
+    access_log: AccessLog
+    secret_keys: SecretKeys
+    secrets: SecretStore
     quotas: Quotas
     admission: Admission
     definitions: Definitions
@@ -64,6 +70,7 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
         control = Bucket(connection, publisher, names.CONTROL)
         tokens = Tokens(connection, control)
         await scope.enter_async_context(tokens.follow())
+        secret_keys = SecretKeys(settings)
         freshness = Freshness(connection, pool)
         job_writer = await scope.enter_async_context(
             JobWriter.open(connection, publisher, settings.partitions, written=freshness.wrote)
@@ -75,6 +82,9 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
             publisher=publisher,
             tokens=tokens,
             gate=Gate(settings, tokens),
+            access_log=await scope.enter_async_context(AccessLog.open(connection, publisher)),
+            secret_keys=secret_keys,
+            secrets=SecretStore(Bucket(connection, publisher, names.SECRETS), secret_keys),
             quotas=Quotas(control, pool),
             admission=await scope.enter_async_context(Admission.open(control, instance)),
             definitions=Definitions(connection, publisher, settings.partitions),

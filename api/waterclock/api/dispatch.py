@@ -36,14 +36,14 @@ def _seconds(method: str) -> Histogram:
 async def answer(app: Application, method: Method[Q, A], request: Q, caller: Caller) -> A:
     caller.must(method)
     request = inward(caller.namespace, request)
-    with _seconds(method.name).time(), outages_as_refusals():
+    with _seconds(method.name).time(), outages_as_refusals(), caller.answerable():
         return outward(caller.namespace, await handler_of(method)(app, request, caller))
 
 
 async def answers(app: Application, method: Method[Q, A], request: Q, caller: Caller) -> AsyncIterator[A]:
     caller.must(method)
     request = inward(caller.namespace, request)
-    with STREAMS.labels(method.name).track_inprogress(), outages_as_refusals():
+    with STREAMS.labels(method.name).track_inprogress(), outages_as_refusals(), caller.answerable():
         async for item in stream_of(method)(app, request, caller):
             yield outward(caller.namespace, item)
 

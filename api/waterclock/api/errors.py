@@ -85,6 +85,9 @@ class Unauthenticated(Refused):
 
 class Forbidden(Refused):
     status = 403
+    actor = ""
+    """Who was refused, and the namespace of their token: for the record of it, not for the answer."""
+    namespace = ""
 
 
 class NotFound(Refused):

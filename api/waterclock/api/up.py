@@ -42,10 +42,12 @@ from waterclock.core.runtime.processes.supervisor import ChildFailed, Supervisor
 from waterclock.core.runtime.settings import Settings, SettingsError, as_environment, environment_variable
 from waterclock.core.runtime.tasks import supervised
 from waterclock.core.store.factory import ensure_bucket
+from waterclock.core.store.secret_keys import SecretKeys
 from waterclock.core.store.store import StoreError
 
 _COMPONENTS = ("scheduler", "executor", "projector", "api")
 _USERS_OF_THE_DATABASE = ("projector", "api")
+_USERS_OF_SECRETS = ("executor", "api")
 PROCESSES = ("nats", "postgres", *_COMPONENTS)
 
 _KILL_MARGIN = 5.0
@@ -134,6 +136,7 @@ class _Installation:
     async def _start(self, *, demo: bool) -> None:
         first = read_connection(self._data) is None
         await self._start_servers()
+        SecretKeys(self._settings).ensure()
         token = self._token()
         for port in (self._port, *(port for ports in self._metrics_ports.values() for port in ports)):
             if port is not None:
@@ -232,10 +235,13 @@ class _Installation:
 
     def _component(self, name: str, ports: Mapping[str, Port]) -> Component:
         settings = msgspec.structs.replace(self._settings, metrics_port=None)
+        environment = {**os.environ, **as_environment(settings)}
+        if name not in _USERS_OF_SECRETS:
+            environment.pop(environment_variable("secrets_key"), None)
         return Component(
             name,
             [sys.executable, "-m", "waterclock.api.cli", name],
-            {**os.environ, **as_environment(settings)},
+            environment,
             grace=settings.grace_seconds + _KILL_MARGIN,
             ports=ports,
         )

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from waterclock.executor.handler_exceptions import Cancel, Retry, Snooze
+    from waterclock.executor.handler_exceptions import Cancel, Retry, SecretMissing, Snooze
     from waterclock.executor.worker import Context, Worker
 
-__all__ = ["Cancel", "Context", "Retry", "Snooze", "Worker"]
+__all__ = ["Cancel", "Context", "Retry", "SecretMissing", "Snooze", "Worker"]
 
 
 def __getattr__(name: str) -> object:
@@ -15,7 +15,7 @@ def __getattr__(name: str) -> object:
         from waterclock.executor import worker
 
         return getattr(worker, name)
-    if name in ("Retry", "Snooze", "Cancel"):
+    if name in ("Retry", "Snooze", "Cancel", "SecretMissing"):
         from waterclock.executor import handler_exceptions
 
         return getattr(handler_exceptions, name)

@@ -6,6 +6,7 @@ from typing import Any
 
 from waterclock.core.domain.instants import datetime_of
 from waterclock.executor.attempt_record import Attempt
+from waterclock.executor.handler_exceptions import SecretMissing
 from waterclock.proto.heartbeats import Progress
 
 _LONGEST_NOTE = 500
@@ -16,10 +17,16 @@ HandlerMessage = bytes | Progress
 
 
 class Context:
-    __slots__ = ("_attempt", "_send")
+    __slots__ = ("_attempt", "_secret", "_send")
 
-    def __init__(self, attempt: Attempt, send: Callable[[HandlerMessage], None]) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        send: Callable[[HandlerMessage], None],
+        secret: Callable[[str], str] | None = None,
+    ) -> None:
         self._attempt = attempt
+        self._secret = secret
         self._send = send
 
     @property
@@ -75,6 +82,13 @@ class Context:
     @property
     def metadata(self) -> dict[str, Any]:
         return self._attempt.item.spec.metadata
+
+    def secret(self, name: str) -> str:
+        """The value of a secret of the job's namespace. From then on it is masked in the run's log, output, error and
+        progress. Raises SecretMissing, which ends the run with a reason that says what to do."""
+        if self._secret is None:
+            raise SecretMissing(f"there is nobody to ask for the secret {name}")
+        return self._secret(name)
 
     def log(self, text: str) -> None:
         """Add a line to the run's log, from any thread."""

@@ -26,3 +26,7 @@ class Cancel(Directive):
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason or "cancelled by its handler")
+
+
+class SecretMissing(Exception):
+    """A secret that a handler asked for is not set, or cannot be read here. Trying again will not help."""

@@ -1,7 +1,7 @@
 """The attempts this executor holds, each from its delivery until its outcome is acknowledged by the log."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, assert_never
 
 from msgspec import Struct
@@ -18,7 +18,10 @@ from waterclock.executor.attempt_record import (
     Returned,
     TimedOut,
 )
+from waterclock.executor.masking import SecretValues
+from waterclock.executor.secrets import AttemptSecrets
 from waterclock.proto.heartbeats import Progress
+from waterclock.proto.policies import Value
 from waterclock.proto.work import WorkItem
 
 StopKind = Literal["cancelled", "timed_out", "returned", "lease_lost"]
@@ -87,6 +90,7 @@ class RunningAttempt:
         "progress",
         "receipt",
         "reported_progress",
+        "secrets",
         "stop_cause",
         "task",
     )
@@ -102,9 +106,27 @@ class RunningAttempt:
         self.progress: Progress | None = None
         self.reported_progress: Progress | None = None
         """The progress that is in the log."""
+        self.secrets: AttemptSecrets | None = None
+        """What it must not say; None if it was given nothing of that kind."""
         self.task: asyncio.Task[None] | None = None
         self._interrupt: Interrupt | None = None
         self._renew: Callable[[float], None] | None = None
+
+    def filled(self, values: Mapping[str, Value]) -> dict[str, str]:
+        """Variables or headers, with the values of secrets where they name one."""
+        return (self.secrets or AttemptSecrets(self.item.spec)).fill(values)
+
+    def give_secret(self, name: str, value: str) -> None:
+        """From now on it is masked in what the attempt says."""
+        if self.secrets is None:
+            self.secrets = AttemptSecrets(self.item.spec)
+        self.secrets.add(name, value)
+
+    @property
+    def secret_values(self) -> SecretValues:
+        if self.secrets is None:
+            self.secrets = AttemptSecrets(self.item.spec)
+        return self.secrets.values
 
     def stop(self, cause: StopCause) -> None:
         """The first cause decides the result; a later one can only shorten the grace."""

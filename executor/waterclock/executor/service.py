@@ -18,6 +18,8 @@ from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready, ru
 from waterclock.core.runtime.settings import Settings, SettingsError, load
 from waterclock.core.runtime.tasks import supervised
 from waterclock.core.store.factory import open_store
+from waterclock.core.store.secret_keys import SecretKeys
+from waterclock.core.store.secrets import SecretStore
 from waterclock.executor.attempt.keepalive import KeepAlive
 from waterclock.executor.attempt.recalls import Recalls
 from waterclock.executor.attempt.reporter import ProgressReports, Reporter
@@ -36,7 +38,9 @@ from waterclock.executor.limits.exactly_once import RunLeases
 from waterclock.executor.limits.rate import RateLimits
 from waterclock.executor.logs.output import OutputLogs, answering_output_requests
 from waterclock.executor.metrics import ExecutorMetrics
+from waterclock.executor.perform.handler import Secrets
 from waterclock.executor.perform.performers import Performers, queue_performers, worker_performers
+from waterclock.executor.secrets import SecretCache, SecretResolver
 from waterclock.executor.warden.client import WardenClient
 from waterclock.executor.worker import Worker, load_workers
 from waterclock.proto import names
@@ -95,12 +99,19 @@ class Executor:
             in_flight = InFlight()
             metrics = ExecutorMetrics(slots=self._total_and_used, in_flight=lambda: len(in_flight))
             scope.enter_context(metrics.registered())
-            shared = _SharedParts(settings, executor_id, connection, frames, control, in_flight, metrics)
+            secret_keys = SecretKeys(settings)
+            secrets = SecretStore(Bucket(connection, publisher, names.SECRETS), secret_keys)
+            shared = _SharedParts(
+                settings, executor_id, connection, frames, control, in_flight, metrics, secrets
+            )
             stop_requests = shared.stop_requests.subscribed(connection, executor_id)
             await scope.enter_async_context(stop_requests)
             await scope.enter_async_context(shared.recalls.heard(connection))
             warden = await scope.enter_async_context(WardenClient.open()) if self._runs_processes else None
-            pools = await self._pools(scope, connection, publisher, warden)
+            cache = SecretCache(connection, shared.secrets, secret_keys)
+            if self._workers:
+                await scope.enter_async_context(cache.follow())
+            pools = await self._pools(scope, connection, publisher, warden, cache.value)
             opened = [await self._open(scope, connection, shared, pool) for pool in pools]
             heartbeat = self._heartbeat(control, in_flight)
             progress = ProgressReports(in_flight, frames.append, shared.reporter.partition_of)
@@ -130,6 +141,7 @@ class Executor:
         connection: Connection,
         publisher: Publisher,
         warden: WardenClient | None,
+        secrets: Secrets,
     ) -> list[_Pool]:
         settings = self._settings
         logs = await scope.enter_async_context(open_store(settings, connection, publisher, names.LOGS))
@@ -141,7 +153,7 @@ class Executor:
                 routes=[names.route_of(worker.queue, name) for name in worker.handlers],
                 tier=worker.tier,
                 slots=worker.slots,
-                performers=scope.enter_context(worker_performers(worker, outputs)),
+                performers=scope.enter_context(worker_performers(worker, outputs, secrets)),
             )
             for worker in self._workers
         ]
@@ -216,6 +228,7 @@ class _SharedParts:
         control: Bucket,
         in_flight: InFlight,
         metrics: ExecutorMetrics,
+        secrets: SecretStore,
     ) -> None:
         partitions = settings.partitions
         self._executor_id = executor_id
@@ -223,6 +236,7 @@ class _SharedParts:
         self._acks = Acks(connection)
         self._claims = Claims(connection, metrics, executor_id=executor_id, partitions=partitions)
         self._leases = RunLeases(control, executor_id)
+        self.secrets = secrets
         self.in_flight = in_flight
         self.keepalive = KeepAlive(
             in_flight,
@@ -242,6 +256,7 @@ class _SharedParts:
             in_flight=self.in_flight,
             keepalive=self.keepalive,
             reporter=self.reporter,
+            secrets=SecretResolver(self.secrets),
             leases=self._leases,
             concurrency=self.admission.concurrency,
             stop_grace=self._stop_grace,

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from waterclock.proto.policies import CatchUp, DstGap, DstOverlap, Overlap, Retry, ScheduleType
 from waterclock.proto.problem import Difference, FieldError
 from waterclock.proto.spec import JobFields, Node, Task
-from waterclock.proto.verdicts import JobState, RunStatus
+from waterclock.proto.verdicts import AccessAction, JobState, RunStatus
 
 T = TypeVar("T")
 
@@ -28,6 +28,8 @@ class JobAccepted(Struct, frozen=True, kw_only=True):
     next_run_at: datetime | None = None
     created: bool = True
     """False when the same request was accepted before, and this is the job it made then."""
+    warnings: tuple[str, ...] | UnsetType = UNSET
+    """What is taken and should be done better, such as a password in clear."""
 
 
 class BatchResult(Struct, frozen=True, kw_only=True):
@@ -43,6 +45,7 @@ class BatchResult(Struct, frozen=True, kw_only=True):
     detail: str | UnsetType = UNSET
     errors: tuple[FieldError, ...] | UnsetType = UNSET
     differences: tuple[Difference, ...] | UnsetType = UNSET
+    warnings: tuple[str, ...] | UnsetType = UNSET
 
 
 Action = Literal["created", "updated", "unchanged"]
@@ -55,6 +58,7 @@ class Applied(Struct, frozen=True, kw_only=True):
     action: Action
     version: int | None
     differences: tuple[Difference, ...] = ()
+    warnings: tuple[str, ...] | UnsetType = UNSET
 
 
 class RetryPolicy(Retry, frozen=True, kw_only=True, omit_defaults=False):
@@ -123,6 +127,8 @@ class Job(ShownFields, frozen=True, omit_defaults=False):
     updated_at: datetime
     note: str = ""
     """Why it was paused or cancelled, as far as somebody said."""
+    warnings: tuple[str, ...] | UnsetType = UNSET
+    """In the answer to a change: what is taken and should be done better."""
 
 
 class JobStatus(Struct, frozen=True, kw_only=True):
@@ -231,6 +237,7 @@ class WorkflowAccepted(Struct, frozen=True, kw_only=True):
     status: JobState
     next_run_at: datetime | None = None
     created: bool = True
+    warnings: tuple[str, ...] | UnsetType = UNSET
 
 
 class Workflow(Struct, frozen=True, kw_only=True):
@@ -260,6 +267,7 @@ class Workflow(Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     note: str = ""
+    warnings: tuple[str, ...] | UnsetType = UNSET
 
 
 class WorkflowRunAccepted(Struct, frozen=True, kw_only=True):
@@ -552,6 +560,48 @@ class Namespace(Struct, frozen=True, kw_only=True):
     max_jobs: int | None
     jobs: int
     """Scheduled or paused now."""
+
+
+class Secret(Struct, frozen=True, kw_only=True):
+    """What is known of a secret. Its value is in no answer."""
+
+    name: str
+    version: int
+    """1, and one more each time that it is set."""
+    updated_at: datetime
+    actor: str
+    """Who set it."""
+
+
+class KeyRotation(Struct, frozen=True, kw_only=True):
+    key_id: str
+    """Of the key that all secrets are encrypted with now."""
+    encrypted: int
+    """How many were encrypted anew."""
+    secrets: int
+    """How many there are."""
+    former_keys: tuple[str, ...] = ()
+    """Ids of keys that are kept, or given, and that no secret needs any more."""
+
+
+class AccessRecord(Struct, frozen=True, kw_only=True):
+    """Something that was done to who may do what, or somebody who was not let in."""
+
+    at: datetime
+    action: AccessAction
+    actor: str
+    """The token, as `token:<id>`; empty if nobody knows it."""
+    address: str
+    """Where the request came from; `nats` for one over NATS, which does not tell."""
+    namespace: str
+    """What it concerns; empty if that is not known."""
+    subject: str
+    """The token, secret or namespace that was changed, or the method that was denied."""
+    detail: str = ""
+    failed: bool = False
+    """The change was announced by the record before, and not made after all."""
+    unrecorded: int = 0
+    """How many denials before this one left no record of their own, because there were too many."""
 
 
 class Ids(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, field
 
-from waterclock.proto.policies import Key, Note
+from waterclock.proto.policies import Key, Note, SecretName
 from waterclock.proto.spec import JobRequest
 
 
@@ -142,7 +142,7 @@ class TokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Somebody or something that may use the service, and how far."""
 
     scopes: Annotated[
-        tuple[Literal["read", "submit", "operate", "admin"], ...], Meta(min_length=1, max_length=4)
+        tuple[Literal["read", "submit", "operate", "secrets", "admin"], ...], Meta(min_length=1, max_length=5)
     ]
     namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")] = "default"
     note: Note = ""
@@ -158,6 +158,19 @@ class QuotaRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")]
     max_jobs: Annotated[int, Meta(ge=0)] | None = None
     """Jobs that are scheduled or paused at the same time; None: as many as they like."""
+
+
+class SetSecret(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: SecretName
+    value: Annotated[str, Meta(min_length=4, max_length=65_536)]
+    """At least four characters: shorter ones could not be masked in output."""
+
+    def __repr__(self) -> str:
+        return f"SetSecret(name={self.name!r}, value=…)"
+
+
+class DeleteSecret(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: SecretName
 
 
 class WorkflowPatch(JobRequest, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

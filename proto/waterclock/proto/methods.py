@@ -19,7 +19,7 @@ from waterclock.proto.spec import JobRequest, PreviewRequest
 Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
 
-Scope = Literal["open", "read", "submit", "operate", "admin"]
+Scope = Literal["open", "read", "submit", "operate", "secrets", "admin"]
 """What a caller must be allowed to do; `open` needs no token, and `admin` includes all others."""
 
 Verb = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -284,6 +284,15 @@ AUDIT_RUN = Method(
     "read",
     Rest("GET", "/v1/audit", answer="lines"),
     streaming=True,
+    command="audit",
+)
+AUDIT_ACCESS = Method(
+    "audit.access",
+    "Who changed tokens, secrets and quotas, and who was not let in, newest first",
+    queries.AccessQuery,
+    Page[answers.AccessRecord],
+    "admin",
+    Rest("GET", "/v1/audit/access"),
     command="audit",
 )
 JOBS_BACKFILL = Method(
@@ -571,6 +580,42 @@ NAMESPACES_LIMIT = Method(
     "admin",
     Rest("PUT", "/v1/namespaces/{namespace}"),
     command="namespace limit",
+)
+SECRETS_SET = Method(
+    "secrets.set",
+    "Set a secret, for jobs to name",
+    commands.SetSecret,
+    answers.Secret,
+    "secrets",
+    Rest("PUT", "/v1/secrets/{name}", 204),
+    command="secret set",
+)
+SECRETS_LIST = Method(
+    "secrets.list",
+    "Secrets, without their values",
+    queries.Nothing,
+    Page[answers.Secret],
+    "read",
+    Rest("GET", "/v1/secrets"),
+    command="secret list",
+)
+SECRETS_DELETE = Method(
+    "secrets.delete",
+    "Delete a secret",
+    commands.DeleteSecret,
+    answers.Secret,
+    "secrets",
+    Rest("DELETE", "/v1/secrets/{name}", 204),
+    command="secret delete",
+)
+SECRETS_ROTATE_KEY = Method(
+    "secrets.rotate_key",
+    "Encrypt every secret with a new key",
+    queries.Nothing,
+    answers.KeyRotation,
+    "admin",
+    Rest("POST", "/v1/secrets:rotateKey"),
+    command="secret rotate-key",
 )
 IDS_FIND = Method(
     "ids.find", "What a shortened id stands for", queries.IdQuery, answers.Ids, "read", command="job"

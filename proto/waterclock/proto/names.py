@@ -16,6 +16,8 @@ TIMING = "timing"
 CONTROL = "control"
 ARTIFACTS = "artifacts"
 LOGS = "logs"
+SECRETS = "secrets"
+ACCESS = "ACCESS"
 
 ALERTS_KEY = "alerts.state"
 """In the control bucket: how far alerts have read, and what they have still to tell."""
@@ -168,6 +170,16 @@ def key_place(digest: str, place: int | str = "*") -> str:
 def rate_state(digest: str) -> str:
     """When the next run with this rate key may start."""
     return f"rate.{digest}"
+
+
+def secret_key(namespace: str, name: str) -> str:
+    """In the bucket of secrets."""
+    return f"{namespace}.{name}"
+
+
+def access_subject(kind: str, namespace: str) -> str:
+    """Who did what (`change`), and who was not let in (`denied`), by the namespace that it concerns."""
+    return f"wc.access.{kind}.{namespace}"
 
 
 def claim_subject(partition: int | str = "*") -> str:

@@ -57,8 +57,8 @@ Bytes = Annotated[int, Meta(ge=1, le=2**53)]
 Retries = Annotated[int, Meta(ge=0, le=1_000)]
 Priority = Annotated[int, Meta(ge=0, le=100)]
 Key = Annotated[str, Meta(min_length=1, max_length=256)]
+SecretName = Annotated[str, Meta(pattern=ID_PATTERN)]
 Note = Annotated[str, Meta(max_length=1000)]
-Env = dict[Annotated[str, Meta(pattern=ENV_PATTERN)], str]
 Labels = Annotated[dict[Id, Annotated[str, Meta(max_length=256)]], Meta(max_length=64)]
 JobIds = Annotated[list[Annotated[str, Meta(pattern=JOB_PATTERN)]], Meta(max_length=1_000)]
 Digest = Annotated[str, Meta(pattern=DIGEST_PATTERN)]
@@ -67,6 +67,18 @@ Command = Annotated[str, Meta(min_length=1)] | Annotated[list[str], Meta(min_len
 Cron = str | Annotated[list[str], Meta(min_length=1, max_length=32)]
 Duration = str | float
 """`30s`, `5m`, `1h30m`, `2d`, or a number of seconds."""
+
+
+class SecretRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Stands for the value of a secret. The executor puts that in its place when an attempt starts, and nobody else."""
+
+    secret: SecretName
+
+
+Value = str | SecretRef
+"""Of an environment variable or a header: as it is, or by the name of a secret."""
+Env = dict[Annotated[str, Meta(pattern=ENV_PATTERN)], Value]
+Headers = Annotated[dict[str, Value], Meta(max_length=64)]
 
 
 class CatchUp(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from waterclock.proto.verdicts import JobState, RunStatus
+from waterclock.proto.verdicts import AccessAction, JobState, RunStatus
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Kind = Literal["job", "run"]
@@ -42,6 +42,19 @@ class RunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     status: RunStatus | None = None
     after: datetime | None = None
     """Runs scheduled at or after this instant."""
+    before: datetime | None = None
+    limit: Limit = 50
+    cursor: str | None = None
+
+
+class AccessQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who did what. An administrator of the default namespace sees all, others their own namespace."""
+
+    action: AccessAction | None = None
+    actor: str | None = None
+    """`token:<id>`, or just the id."""
+    namespace: str | None = None
+    after: datetime | None = None
     before: datetime | None = None
     limit: Limit = 50
     cursor: str | None = None

@@ -29,6 +29,7 @@ from waterclock.proto.policies import (
     DstOverlap,
     Duration,
     Env,
+    Headers,
     Id,
     JobIds,
     Key,
@@ -51,6 +52,7 @@ from waterclock.proto.policies import (
     Time,
     TriggerRule,
     Unsaid,
+    Value,
 )
 
 # --- what runs -------------------------------------------------------------------------------------------
@@ -58,7 +60,7 @@ from waterclock.proto.policies import (
 
 class Shell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="shell"):
     command: str
-    env: dict[str, str] = {}
+    env: dict[str, Value] = {}
 
     @property
     def summary(self) -> str:
@@ -68,7 +70,7 @@ class Shell(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
 
 class Argv(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="argv"):
     command: tuple[str, ...]
-    env: dict[str, str] = {}
+    env: dict[str, Value] = {}
 
     @property
     def summary(self) -> str:
@@ -80,7 +82,7 @@ class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field=
     args: tuple[str, ...] = ()
     entry: str | None = None
     """The program inside an archive; None for a plain file."""
-    env: dict[str, str] = {}
+    env: dict[str, Value] = {}
 
     @property
     def summary(self) -> str:
@@ -90,7 +92,7 @@ class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field=
 class Http(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="http"):
     url: str
     method: str = "GET"
-    headers: dict[str, str] = {}
+    headers: dict[str, Value] = {}
     body: Any = None
     ok: tuple[int, ...] = ()
     """Statuses that count as success; none given means 200-299."""
@@ -103,7 +105,7 @@ class Http(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kin
 class HttpRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     url: Annotated[str, Meta(min_length=1, max_length=8_192)]
     method: Annotated[str, Meta(min_length=1, max_length=32)] | UnsetType = UNSET
-    headers: Annotated[dict[str, str], Meta(max_length=64)] | Unsaid = UNSET
+    headers: Headers | Unsaid = UNSET
     body: Any | UnsetType = UNSET
     ok: (
         Annotated[int, Meta(ge=100, le=599)]
@@ -185,7 +187,13 @@ class WorkRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_default
         about("The program inside an artifact that is an archive."),
     ] = UNSET
     env: Annotated[
-        Annotated[Env, Meta(max_length=1_000)] | Unsaid, about("Environment of a command or an artifact.")
+        Annotated[Env, Meta(max_length=1_000)] | Unsaid,
+        about(
+            'Environment of a command or an artifact; `{"secret": "NAME"}` stands for a secret\'s value.',
+            Flag(
+                "--env", "K=V", "pairs", help="Environment of a command; K=secret:NAME for a secret's value."
+            ),
+        ),
     ] = UNSET
     payload: Annotated[
         Any | UnsetType, about("JSON handed to the job.", Flag("--payload", "JSON", "json"))
@@ -227,7 +235,7 @@ class WorkRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_default
     limits: Annotated[LimitsRequest | Unsaid, about("What one attempt may use.")] = UNSET
     secrets: Annotated[
         Annotated[list[Key], Meta(max_length=1_000)] | Unsaid,
-        about("Names of environment values to mask in output."),
+        about("Names of environment values to mask in output; those of secrets always are."),
     ] = UNSET
 
 

@@ -21,6 +21,17 @@ TERMINAL: frozenset[RunStatus] = frozenset(
     {"SUCCESS", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "MISSED"}
 )
 
+AccessAction = Literal[
+    "token.created",
+    "token.revoked",
+    "secret.set",
+    "secret.deleted",
+    "secret.key_rotated",
+    "quota.set",
+    "denied",
+]
+"""What is recorded of who may do what."""
+
 InstanceState = Literal["running", "leaving", "draining"]
 """A scheduler that leaves takes no more partitions, an executor that drains no more work."""
 

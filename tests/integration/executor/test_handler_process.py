@@ -73,7 +73,7 @@ async def test_a_stop_that_comes_after_the_call_spares_the_process_for_others() 
         pids = []
         for _ in range(2):
             running, one = running_attempt(Handler(handler="who"))
-            result = await processes.call(who, one, lambda _: None, running)
+            result = await processes.call(who, one, lambda _: None, running, str)
             assert isinstance(result, Succeeded)
             pids.append(result.output["pid"])
             running.stop(StopCause(kind="cancelled", reason="late"))

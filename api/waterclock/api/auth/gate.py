@@ -2,6 +2,8 @@
 
 import hmac
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
@@ -12,7 +14,7 @@ from waterclock.api.errors import Forbidden, RateLimited, Unauthenticated
 from waterclock.core.runtime.settings import Settings, SettingsError
 from waterclock.proto.methods import Method, Scope
 
-ALL_SCOPES: frozenset[Scope] = frozenset(("read", "submit", "operate", "admin"))
+ALL_SCOPES: frozenset[Scope] = frozenset(("read", "submit", "operate", "secrets", "admin"))
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -20,6 +22,8 @@ class Caller(Struct, frozen=True, kw_only=True):
     """A token's id, or how the caller was let in; recorded with everything they change."""
     scopes: frozenset[Scope] = ALL_SCOPES
     namespace: str = DEFAULT
+    address: str = ""
+    """Where the request came from."""
 
     @property
     def everywhere(self) -> bool:
@@ -33,8 +37,18 @@ class Caller(Struct, frozen=True, kw_only=True):
         return scope == "open" or scope in self.scopes or "admin" in self.scopes
 
     def must(self, method: Method[Any, Any]) -> None:
-        if not self.may(method.scope):
-            raise Forbidden.because(f"{method.name} needs a token with the scope {method.scope}")
+        with self.answerable():
+            if not self.may(method.scope):
+                raise Forbidden.because(f"{method.name} needs a token with the scope {method.scope}")
+
+    @contextmanager
+    def answerable(self) -> Iterator[None]:
+        """What is forbidden inside is said to have been refused to this caller."""
+        try:
+            yield
+        except Forbidden as refused:
+            refused.actor, refused.namespace = self.actor, self.namespace
+            raise
 
 
 LOCAL = Caller(actor="local")

@@ -68,12 +68,12 @@ class Tokens:
     def all(self) -> list[Grant]:
         return sorted(self._grants.values(), key=lambda grant: grant.created_at)
 
-    async def make(self, request: TokenRequest, actor: str) -> tuple[Grant, str]:
+    async def make(self, request: TokenRequest, actor: str, token_id: str) -> tuple[Grant, str]:
         """A new token: what it allows, and the secret, which is nowhere else."""
         token, now = f"wc_{secrets.token_urlsafe(32)}", now_us()
         span = request.expires_in_seconds
         grant = Grant(
-            token_id=timed_id(now, secrets.randbits(50)),
+            token_id=token_id,
             scopes=tuple(sorted(set(request.scopes))),
             namespace=request.namespace,
             note=request.note,
@@ -105,6 +105,10 @@ class Tokens:
                 self._grants.pop(digest, None)
             else:
                 self._grants[digest] = msgspec.json.decode(delivery.data, type=Grant)
+
+
+def new_token_id() -> str:
+    return timed_id(now_us(), secrets.randbits(50))
 
 
 def _hash(token: str) -> str:

@@ -80,7 +80,15 @@ def _fields(flags: dict[str, Flag], given: dict[str, Any], program: list[str] | 
         raise WrongUsage(f"{' and '.join(runs)}: say one thing to run")
     if program:
         fields["args" if "artifact" in fields else "command"] = program
+    if "env" in fields:
+        fields["env"] = {name: _or_secret(value) for name, value in fields["env"].items()}
     return fields
+
+
+def _or_secret(value: str) -> str | dict[str, str]:
+    """`secret:NAME` stands for the value of a secret."""
+    kind, colon, name = value.partition(":")
+    return {"secret": name} if colon and kind == "secret" else value
 
 
 def _value(flag: Flag, value: Any) -> Any:

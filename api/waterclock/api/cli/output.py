@@ -5,12 +5,13 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from shutil import get_terminal_size
 from typing import Any
 
 import msgspec
+from msgspec import UnsetType
 
 from waterclock.proto.answers import Job
 
@@ -24,6 +25,12 @@ def print_json(value: Any) -> None:
 def note(text: str) -> None:
     """For people, beside the answer."""
     print(text, file=sys.stderr)
+
+
+def warn(warnings: Iterable[str] | UnsetType, about: str = "") -> None:
+    """What was taken and should be done better."""
+    for text in () if isinstance(warnings, UnsetType) else warnings:
+        note(f"waterclock: warning: {about}: {text}" if about else f"waterclock: warning: {text}")
 
 
 def progress(text: str) -> None:

@@ -44,6 +44,7 @@ COMMANDS = {
     "artifact": "artifact",
     "token": "access",
     "namespace": "access",
+    "secret": "secret",
     "executors": "fleet",
     "queues": "fleet",
     "partitions": "fleet",

@@ -33,7 +33,7 @@ class JobsCalls(Noun):
         artifact: str | UnsetType | None = UNSET,
         args: Sequence[str] | UnsetType | None = UNSET,
         entry: str | UnsetType | None = UNSET,
-        env: Mapping[str, str] | UnsetType | None = UNSET,
+        env: Mapping[str, str | policies.SecretRef | Mapping[str, Any]] | UnsetType | None = UNSET,
         payload: Any = UNSET,
         max_retries: int | UnsetType | None = UNSET,
         retries: int | UnsetType | None = UNSET,
@@ -255,7 +255,7 @@ class JobsCalls(Noun):
         artifact: str | UnsetType | None = UNSET,
         args: Sequence[str] | UnsetType | None = UNSET,
         entry: str | UnsetType | None = UNSET,
-        env: Mapping[str, str] | UnsetType | None = UNSET,
+        env: Mapping[str, str | policies.SecretRef | Mapping[str, Any]] | UnsetType | None = UNSET,
         payload: Any = UNSET,
         max_retries: int | UnsetType | None = UNSET,
         retries: int | UnsetType | None = UNSET,
@@ -648,7 +648,28 @@ class EventsCalls(Noun):
 
 
 class AuditCalls(Noun):
-    pass
+    def access(
+        self,
+        *,
+        action: verdicts.AccessAction | None = None,
+        actor: str | None = None,
+        namespace: str | None = None,
+        after: datetime | str | None = None,
+        before: datetime | str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> answers.Page[answers.AccessRecord]:
+        """Who changed tokens, secrets and quotas, and who was not let in, newest first."""
+        fields: dict[str, Any] = {
+            "action": action,
+            "actor": actor,
+            "namespace": namespace,
+            "after": after,
+            "before": before,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return self._wire.call(methods.AUDIT_ACCESS, request_of(methods.AUDIT_ACCESS, fields))
 
 
 class BackfillsCalls(Noun):
@@ -689,7 +710,7 @@ class WorkflowsCalls(Noun):
         artifact: str | UnsetType | None = UNSET,
         args: Sequence[str] | UnsetType | None = UNSET,
         entry: str | UnsetType | None = UNSET,
-        env: Mapping[str, str] | UnsetType | None = UNSET,
+        env: Mapping[str, str | policies.SecretRef | Mapping[str, Any]] | UnsetType | None = UNSET,
         payload: Any = UNSET,
         max_retries: int | UnsetType | None = UNSET,
         retries: int | UnsetType | None = UNSET,
@@ -892,7 +913,7 @@ class WorkflowsCalls(Noun):
         artifact: str | UnsetType | None = UNSET,
         args: Sequence[str] | UnsetType | None = UNSET,
         entry: str | UnsetType | None = UNSET,
-        env: Mapping[str, str] | UnsetType | None = UNSET,
+        env: Mapping[str, str | policies.SecretRef | Mapping[str, Any]] | UnsetType | None = UNSET,
         payload: Any = UNSET,
         max_retries: int | UnsetType | None = UNSET,
         retries: int | UnsetType | None = UNSET,
@@ -1149,7 +1170,7 @@ class TokensCalls(Noun):
     def create(
         self,
         *,
-        scopes: Sequence[Literal["read", "submit", "operate", "admin"]],
+        scopes: Sequence[Literal["read", "submit", "operate", "secrets", "admin"]],
         namespace: str = "default",
         note: str = "",
         rate_per_second: float | None = None,
@@ -1188,6 +1209,28 @@ class NamespacesCalls(Noun):
         return self._wire.call(methods.NAMESPACES_LIMIT, request_of(methods.NAMESPACES_LIMIT, fields))
 
 
+class SecretsCalls(Noun):
+    def set(self, name: str, *, value: str) -> answers.Secret:
+        """Set a secret, for jobs to name."""
+        fields: dict[str, Any] = {"name": name, "value": value}
+        return self._wire.call(methods.SECRETS_SET, request_of(methods.SECRETS_SET, fields))
+
+    def list(self) -> builtins.list[answers.Secret]:
+        """Secrets, without their values."""
+        fields: dict[str, Any] = {}
+        return (self._wire.call(methods.SECRETS_LIST, request_of(methods.SECRETS_LIST, fields))).items
+
+    def delete(self, name: str) -> answers.Secret:
+        """Delete a secret."""
+        fields: dict[str, Any] = {"name": name}
+        return self._wire.call(methods.SECRETS_DELETE, request_of(methods.SECRETS_DELETE, fields))
+
+    def rotate_key(self) -> answers.KeyRotation:
+        """Encrypt every secret with a new key."""
+        fields: dict[str, Any] = {}
+        return self._wire.call(methods.SECRETS_ROTATE_KEY, request_of(methods.SECRETS_ROTATE_KEY, fields))
+
+
 class IdsCalls(Noun):
     def find(self, *, kind: queries.Kind, prefix: str) -> answers.Ids:
         """What a shortened id stands for."""
@@ -1215,4 +1258,5 @@ class Calls:
         self.system = SystemCalls(wire)
         self.tokens = TokensCalls(wire)
         self.namespaces = NamespacesCalls(wire)
+        self.secrets = SecretsCalls(wire)
         self.ids = IdsCalls(wire)

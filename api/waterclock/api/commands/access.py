@@ -2,6 +2,7 @@
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
+from waterclock.api.auth.tokens import new_token_id
 from waterclock.api.errors import Forbidden, NotFound
 from waterclock.api.queries.access import token_answer
 from waterclock.api.registry import handles
@@ -14,7 +15,10 @@ from waterclock.proto.commands import QuotaRequest, TokenRef, TokenRequest
 async def create(app: Application, request: TokenRequest, caller: Caller) -> Token:
     if not caller.sees(request.namespace):
         raise Forbidden.field("namespace", f"your token is for {caller.namespace}")
-    grant, secret = await app.tokens.make(request, caller.actor)
+    detail = f"{','.join(sorted(set(request.scopes)))} {request.note}".strip()
+    token_id = new_token_id()
+    async with app.access_log.change(caller, "token.created", token_id, request.namespace, detail):
+        grant, secret = await app.tokens.make(request, caller.actor, token_id)
     return token_answer(grant, secret)
 
 
@@ -23,7 +27,9 @@ async def revoke(app: Application, request: TokenRef, caller: Caller) -> Token:
     known = [grant for grant in app.tokens.all() if grant.token_id == request.token_id]
     if not known or not caller.sees(known[0].namespace):
         raise NotFound.because(f"there is no token {request.token_id}")
-    await app.tokens.revoke(request.token_id)
+    grant = known[0]
+    async with app.access_log.change(caller, "token.revoked", grant.token_id, grant.namespace, grant.note):
+        await app.tokens.revoke(request.token_id)
     return token_answer(known[0])
 
 
@@ -31,4 +37,6 @@ async def revoke(app: Application, request: TokenRef, caller: Caller) -> Token:
 async def limit(app: Application, request: QuotaRequest, caller: Caller) -> Namespace:
     if not caller.everywhere:
         raise Forbidden.because("a namespace does not set its own quota")
-    return await app.quotas.set(request.namespace, request.max_jobs)
+    at_most = "no limit" if request.max_jobs is None else f"max_jobs {request.max_jobs}"
+    async with app.access_log.change(caller, "quota.set", request.namespace, request.namespace, at_most):
+        return await app.quotas.set(request.namespace, request.max_jobs)

@@ -3,6 +3,7 @@
 import secrets
 
 import msgspec
+from msgspec import UNSET
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
@@ -12,6 +13,7 @@ from waterclock.api.errors import Conflict, Invalid
 from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.registry import handles
 from waterclock.core.domain.job.aggregate import UpdateJob
+from waterclock.core.domain.job.clear_secrets import clear_secrets
 from waterclock.core.domain.job.edit import differences
 from waterclock.core.domain.job.naming import id_of_name
 from waterclock.core.jetstream.errors import Conflict as Taken
@@ -32,19 +34,19 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     job_id = scoped(spec.namespace, chosen)
     beside = {scoped(spec.namespace, other) for other in request.beside} if request.dry_run else set()
     await dependencies.check(app, job_id, spec, beside)
+    warnings = clear_secrets(spec) or UNSET
     stored = await app.definitions.read(job_id)
     if stored is not None and stored.job.spec.namespace != spec.namespace:
         raise Conflict.field("job_id", f"there is a job {chosen} already")
     if stored is None:
         if request.dry_run:
-            return Applied(job_id=job_id, action="created", version=None)
+            return Applied(job_id=job_id, action="created", version=None, warnings=warnings)
         await app.admission.admit_job(spec, caller.namespace)
         await app.quotas.take(spec.namespace)
         job = NewJob(spec=spec, at=now, job_id=job_id, actor=caller.actor, cause=secrets.token_hex(8))
         try:
-            return Applied(
-                job_id=job_id, action="created", version=(await app.job_writer.create(job)).version
-            )
+            created = await app.job_writer.create(job)
+            return Applied(job_id=job_id, action="created", version=created.version, warnings=warnings)
         except Taken:
             return await apply(app, request, caller)
     spec = msgspec.structs.replace(spec, idempotency_key=stored.job.spec.idempotency_key)
@@ -52,13 +54,17 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     differing = tuple(differences(stored.job.spec, spec))
     action: Action = "created" if revived else "updated" if differing else "unchanged"
     if request.dry_run or action == "unchanged":
-        return Applied(job_id=job_id, action=action, version=stored.version, differences=differing)
+        return Applied(
+            job_id=job_id, action=action, version=stored.version, differences=differing, warnings=warnings
+        )
     if revived:
         await app.admission.admit_job(spec, caller.namespace)
         await app.quotas.take(spec.namespace)
     command = UpdateJob(spec=spec, revive=revived, actor=caller.actor, cause=secrets.token_hex(8))
     changed = await jobs.change(app, job_id, caller, lambda _: command, stored.version)
-    return Applied(job_id=job_id, action=action, version=changed.version, differences=differing)
+    return Applied(
+        job_id=job_id, action=action, version=changed.version, differences=differing, warnings=warnings
+    )
 
 
 def _named(request: Apply) -> str | None:

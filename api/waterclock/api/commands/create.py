@@ -97,6 +97,7 @@ async def _result(
         version=created.version,
         next_run_at=created.next_run_at,
         created=created.created,
+        warnings=created.warnings,
     )
 
 

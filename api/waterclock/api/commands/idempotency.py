@@ -4,6 +4,8 @@ A job with a key has an id that is derived from its namespace and key, so creati
 deduplication: of two at the same moment one is written, and the other finds the id taken.
 """
 
+from msgspec import UNSET
+
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import scoped
@@ -13,6 +15,7 @@ from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.eventlog.job_writer import Created
 from waterclock.api.views import next_run_at
 from waterclock.core.domain.ids import keyed_id
+from waterclock.core.domain.job.clear_secrets import clear_secrets
 from waterclock.core.domain.job.edit import differences
 from waterclock.core.jetstream.job_definitions import Definition
 from waterclock.core.runtime.clock import now_us
@@ -76,6 +79,7 @@ def accepted(job: NewJob, created: Created) -> JobAccepted:
         version=created.version,
         status="SCHEDULED",
         next_run_at=job.next_run_at,
+        warnings=clear_secrets(job.spec) or UNSET,
     )
 
 

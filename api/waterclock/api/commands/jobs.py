@@ -3,6 +3,8 @@
 import secrets
 from collections.abc import Callable
 
+from msgspec import UNSET, structs
+
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.commands import dependencies, job_specs
@@ -10,6 +12,7 @@ from waterclock.api.errors import Conflict, VersionMismatch
 from waterclock.api.queries import jobs
 from waterclock.api.registry import handles
 from waterclock.core.domain.job import aggregate
+from waterclock.core.domain.job.clear_secrets import clear_secrets
 from waterclock.core.jetstream.errors import Conflict as Overtaken
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import answers, methods
@@ -30,7 +33,7 @@ async def update(app: Application, request: JobPatch, caller: Caller) -> answers
     await dependencies.check(app, request.job_id, edited)
     changed = await change(app, request.job_id, caller, command, request.if_match)
     await dependencies.register(app, request.job_id, changed.version, edited)
-    return changed
+    return structs.replace(changed, warnings=clear_secrets(edited) or UNSET)
 
 
 @handles(methods.JOBS_PAUSE)

@@ -5,7 +5,7 @@ import asyncio
 import logging
 import secrets
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
@@ -43,6 +43,7 @@ async def create(app: Application, request: JobRequest, caller: Caller) -> Workf
         status=accepted.status,
         next_run_at=accepted.next_run_at,
         created=accepted.created,
+        warnings=accepted.warnings,
     )
 
 
@@ -52,7 +53,8 @@ async def update(app: Application, request: commands.WorkflowPatch, caller: Call
     fields = {name: getattr(request, name) for name in JobRequest.__struct_fields__}
     fields |= {"job_id": request.workflow_id, "workflow_id": UNSET}
     patch = commands.JobPatch(**fields, if_match=request.if_match)
-    return workflows.workflow_of(await jobs.update(app, patch, caller))
+    updated = await jobs.update(app, patch, caller)
+    return structs.replace(workflows.workflow_of(updated), warnings=updated.warnings)
 
 
 @handles(methods.WORKFLOWS_CANCEL)

@@ -48,17 +48,19 @@ class DirectMethod:
             }
             length = headers.get("content-length", "")
             if length.isascii() and length.isdigit() and int(length) <= _MOST_BYTES:
-                await self._serve(headers, receive, send)
+                address = scope["client"][0] if scope.get("client") else ""
+                await self._serve(headers, address, receive, send)
                 return
         await self._others(scope, receive, send)
 
-    async def _serve(self, headers: dict[str, str], receive: Receive, send: Send) -> None:
+    async def _serve(self, headers: dict[str, str], address: str, receive: Receive, send: Send) -> None:
         try:
             status, fields, data = await self._answer(headers, receive)
             media = JSON
         except _Left:
             return
         except Refused as refused:
+            self._app.access_log.denied(self._method, refused, address)
             status, fields, data, media = *_rendered(refused.problem), MEDIA_TYPE
         except Exception as error:
             problem = bug(self._rest.verb, self._rest.path, error)

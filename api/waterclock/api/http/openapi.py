@@ -182,6 +182,8 @@ def _responses(method: Method[Any, Any], rest: Rest, by_kind: dict[str, Json]) -
     if rest.location:
         headers["Location"] = {"description": "Where it is found", "schema": {"type": "string"}}
     answered = {"description": method.summary, "content": {media: {"schema": schema}}, "headers": headers}
+    if rest.status == 204:
+        del answered["content"]
     responses: Json = {str(rest.status): answered}
     if rest.status == 201:
         responses["200"] = {**answered, "description": "The same request was accepted before"}

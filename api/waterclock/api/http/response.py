@@ -34,6 +34,8 @@ def write(http: AnyRequest, rest: Rest, answer: Any) -> Response[Any]:
         if answer.next_cursor:
             headers["Link"] = f'<{_next_page(http, answer.next_cursor)}>; rel="next"'
         answer = answer.items
+    if status == HTTPStatus.NO_CONTENT:
+        return Response(b"", status_code=status, media_type=JSON, headers=headers)
     if rest.answer == "lines":
         return Response(_lines(answer), status_code=status, media_type=LINES, headers=headers)
     body = _encode(answer)

@@ -63,12 +63,14 @@ def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteH
             answered = await respond(request)
         except Refused as refused:
             REQUESTS.labels(method.name, "rest", refused.problem.status).inc()
+            app.access_log.denied(method, refused, address_of(request))
             raise
         REQUESTS.labels(method.name, "rest", answered.status_code).inc()
         return answered
 
     async def respond(request: AnyRequest) -> Response[Any]:
         caller = app.gate.admit(method, request.headers.get("authorization"))
+        caller = msgspec.structs.replace(caller, address=address_of(request))
         if rest.body == "bytes":
             return response.write(request, rest, await _upload(app, request, caller))
         await _not_saturated(app, request, method, caller)
@@ -84,10 +86,17 @@ def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteH
     return HTTPRouteHandler(
         path=_paths(rest.path),
         http_method=[rest.verb, *rest.also],
-        status_code=rest.status,
+        status_code=200
+        if rest.status == 204
+        else rest.status,  # the response says it: the framework balks at this
         request_max_body_size=_BODY_LIMITS[rest.body],
         name=method.name,
     )(endpoint)
+
+
+def address_of(request: AnyRequest) -> str:
+    """Of whoever is connected to us: behind a proxy, the proxy."""
+    return request.client.host if request.client else ""
 
 
 async def _not_saturated(

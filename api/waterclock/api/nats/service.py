@@ -27,6 +27,8 @@ from waterclock.proto.problem import Problem, retry_after
 log = logging.getLogger(__name__)
 
 _INBOX = "_INBOX"
+_ADDRESS = "nats"
+"""Where a request came from, as far as NATS says: nothing."""
 
 _MAX_IN_FLIGHT = 256
 """Requests of one method that are answered at once; more wait in the subscription."""
@@ -102,6 +104,7 @@ class _Endpoint:
             self._answered += 1
             REQUESTS.labels(self.method.name, "nats", 200).inc()
         except Refused as refused:
+            self._app.access_log.denied(self.method, refused, _ADDRESS)
             await self._refuse(request, refused.problem)
         except NatsError as error:
             log.warning("answer not sent", extra={"method": self.method.name, "error": str(error)})
@@ -113,6 +116,7 @@ class _Endpoint:
     async def _answer(self, request: Request) -> None:
         headers = request.headers or {}
         caller = self._app.gate.admit_over_nats(self.method, headers.get("Authorization"))
+        caller = msgspec.structs.replace(caller, address=_ADDRESS)
         await self._app.admission.before_body(self.method, caller.namespace)
         asked = request_bodies.read(request.data, self.method.request)
         if not self.method.streaming:

@@ -82,6 +82,7 @@ _CONTROL = names.kv_stream(names.CONTROL)
 _TIMING = names.kv_stream(names.TIMING)
 _ARTIFACTS = names.object_stream(names.ARTIFACTS)
 _LOGS = names.object_stream(names.LOGS)
+_SECRETS = names.kv_stream(names.SECRETS)
 
 ROLES = (
     Role(
@@ -120,7 +121,7 @@ ROLES = (
             *_control(names.cancel_key("*")),
         ),
         answers=("api",),
-        reads=(_CONTROL, _ARTIFACTS),
+        reads=(_CONTROL, _ARTIFACTS, _SECRETS),
         gets=(_LOGS,),
         takes=(names.WORK,),
         purges=(names.WORK,),
@@ -146,10 +147,12 @@ ROLES = (
             f"$O.{names.LOGS}.>",
             *_control("token.*", "namespace.*", "artifact.*.*", "backfill.*.*", "dependencies"),
             *_control(names.member_key("api", "*")),
+            names.kv_subject(names.SECRETS, ">"),
+            names.access_subject("*", "*"),
         ),
         subscribes=(f"{names.SERVICE_PREFIX}.>", "$SRV.>", names.log_filter("*")),
         answers=("client", "admin"),
-        reads=(names.JOBS, names.RUNS, _CONTROL, _ARTIFACTS, _LOGS),
+        reads=(names.JOBS, names.RUNS, _CONTROL, _ARTIFACTS, _LOGS, _SECRETS, names.ACCESS),
         counts=(names.WORK,),
         gets=(names.WORK,),
         purges=(_ARTIFACTS, _LOGS),

@@ -17,6 +17,9 @@ _PARTITIONS = "waterclock.partitions"
 MAX_CONSUMERS = 10_000
 """Said explicitly, since the server's default is 1,000 for a stream."""
 
+_ACCESS_BYTES = 128 << 20
+_ACCESS_RECORDS = 50_000
+
 ACK_WAIT = 5.0
 MAX_ACK_PENDING = 20_000
 MAX_WAITING = 4096
@@ -99,6 +102,8 @@ def stream_configs(layout: Layout) -> list[dict[str, Any]]:
         bucket
         | _named(names.kv_stream(names.CONTROL), names.kv_subject(names.CONTROL, ">"))
         | {"subject_delete_marker_ttl": 60 * _SECOND},
+        bucket | _named(names.kv_stream(names.SECRETS), names.kv_subject(names.SECRETS, ">")),
+        _access(common),
         objects | _object_names(names.ARTIFACTS),
         objects | _object_names(names.LOGS) | {"max_age": _days(layout.logs_max_age_days)},
     ]
@@ -144,6 +149,20 @@ def _work(common: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
         "discard_new_per_subject": True,
         "duplicate_window": int(layout.work_duplicate_seconds * _SECOND),
         "persist_mode": "async" if layout.replicas == 1 else "default",
+    }
+
+
+def _access(common: Mapping[str, Any]) -> dict[str, Any]:
+    """Who did what. Nobody can remove a record, and however many are denied they push out only one another: each
+    namespace and kind has a subject of its own, with room for so many."""
+    return {
+        **common,
+        **_named(names.ACCESS, "wc.access.>"),
+        "discard": "old",
+        "max_bytes": _ACCESS_BYTES,
+        "max_msgs_per_subject": _ACCESS_RECORDS,
+        "deny_delete": True,
+        "deny_purge": True,
     }
 
 

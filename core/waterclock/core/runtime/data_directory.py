@@ -28,13 +28,25 @@ _CREDENTIALS = "credentials.json"
 _LOCK_POLL = 0.05
 
 
-def write_private(path: Path, text: str) -> None:
-    """Replace `path` atomically, mode 0600: a reader sees the old content or the new. One writer at a time."""
+def write_private(path: Path, text: str, *, durable: bool = False) -> None:
+    """Replace `path` atomically, mode 0600: a reader sees the old content or the new. One writer at a time.
+
+    `durable`: it is on the disk when this returns, as what cannot be made again must be.
+    """
     growing = path.with_name(f".{path.name}.new")
     growing.unlink(missing_ok=True)
     with open(growing, "w", opener=_private) as file:
         file.write(text)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     os.replace(growing, path)
+    if durable:
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 def _private(name: str, flags: int) -> int:

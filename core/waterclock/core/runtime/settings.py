@@ -105,6 +105,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     # Access
     token: Token | None = None
     """The administrator's token; `waterclock up` makes one if none is given."""
+    secrets_key: (
+        Annotated[str, Meta(min_length=1, description="keys in base64, separated by commas")] | None
+    ) = None
+    """Encrypts secrets: 32 bytes in base64. Of several, separated by commas, the first encrypts and all decrypt.
+    Without it `waterclock up` keeps one in `DIR/secrets.key`."""
     auth: Annotated[Literal["on", "off"], Meta(description="on or off")] = "on"
     """`off` lets everybody in who can reach the port; only on loopback."""
     nats_without_token: Annotated[
@@ -305,7 +310,7 @@ def expectation(wanted: Any) -> str:
 def _shown(key: str, found: object) -> str:
     """Errors end up in logs: no token, and of a URL no password."""
     text = str(found)
-    if key in ("token", "alert_secret", "alert_routing_key"):
+    if key in ("token", "secrets_key", "alert_secret", "alert_routing_key"):
         return f"{len(text)} characters"
     text = _USER_OF_URL.sub("://…@", text)
     return f"'{text[:80]}…'" if len(text) > 80 else f"'{text}'"

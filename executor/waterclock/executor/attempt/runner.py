@@ -17,6 +17,7 @@ from waterclock.executor.in_flight import InFlight, RunningAttempt, StopCause, r
 from waterclock.executor.limits.concurrency import ConcurrencyLimits, Permit
 from waterclock.executor.limits.exactly_once import RunLeases
 from waterclock.executor.perform.performers import Performers
+from waterclock.executor.secrets import AttemptSecrets, SecretResolver, needs_secrets
 from waterclock.executor.warden.client import WardenLost
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class Runner:
         in_flight: InFlight,
         keepalive: KeepAlive,
         reporter: Reporter,
+        secrets: SecretResolver,
         leases: RunLeases,
         concurrency: ConcurrencyLimits,
         stop_grace: float,
@@ -41,6 +43,7 @@ class Runner:
         self._in_flight = in_flight
         self._reporter = reporter
         self._ack = keepalive.ack
+        self._secrets = secrets
         self._leases = leases
         self._concurrency = concurrency
         self._stop_grace = stop_grace
@@ -132,12 +135,24 @@ class Runner:
         if spec.timeout_seconds is not None:
             timeout = self._stop_after(running, spec.timeout_seconds)
         try:
-            return await performer.perform(attempt, running)
+            secrets = await self._secrets.resolve(spec) if needs_secrets(spec) else None
+            if secrets is not None and not isinstance(secrets, AttemptSecrets):
+                return secrets
+            running.secrets = secrets
+            result = await performer.perform(attempt, running)
+            return result if running.secrets is None else running.secrets.masked(result)
         except WardenLost:
             raise  # the outcome is not known; the executor goes down, and others get its work
         except Exception as error:
-            _log.exception("an attempt broke the executor", extra={"run_id": running.item.run_id})
-            return Failed(reason=f"the executor could not run it: {type(error).__name__}: {error}")
+            reason = f"the executor could not run it: {type(error).__name__}: {error}"
+            if running.secrets is None:
+                _log.exception("an attempt broke the executor", extra={"run_id": running.item.run_id})
+                return Failed(reason=reason)
+            reason = running.secret_values.mask(reason)
+            _log.error(
+                "an attempt broke the executor", extra={"run_id": running.item.run_id, "reason": reason}
+            )
+            return Failed(reason=reason)
         finally:
             if timeout is not None:
                 timeout.cancel()

@@ -10,7 +10,7 @@ import msgspec
 from waterclock.core.jetstream.connection import Broadcast, Connection
 from waterclock.core.store.store import Store, StoreError, log_name, log_url, one_piece
 from waterclock.executor.attempt_record import Attempt, Result
-from waterclock.executor.logs.masking import NOTHING_SECRET, Masker
+from waterclock.executor.masking import Masker, SecretValues
 from waterclock.proto import names
 from waterclock.proto.spec import JobSpec
 
@@ -33,9 +33,10 @@ class OutputLogs:
         self.limit = limit
         self._open: dict[str, OutputLog] = {}
 
-    def open(self, attempt: Attempt) -> "OutputLog":
+    def open(self, attempt: Attempt, secrets: SecretValues) -> "OutputLog":
+        """`secrets`: what the attempt must not say."""
         spec = attempt.item.spec
-        masker = Masker(_secret_values(spec)) if spec.secrets else NOTHING_SECRET
+        masker = Masker(secrets)
         log = OutputLog(self, attempt.item.run_id, attempt.item.attempt, self.limit_of(spec), masker)
         self._open[log.run_id] = log
         return log
@@ -128,12 +129,6 @@ class OutputLog:
             self._parts.append(data)
             self._outputs.publish(names.log_chunk_subject(self.run_id, self.attempt, self.size), data)
             self.size += len(data)
-
-
-def _secret_values(spec: JobSpec) -> list[str]:
-    """Secrets are given by name: variables of the environment, or headers of a call."""
-    named: dict[str, str] = {**getattr(spec.task, "env", {}), **getattr(spec.task, "headers", {})}
-    return [named[name] for name in spec.secrets if name in named]
 
 
 @asynccontextmanager

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from waterclock.executor.attempt_record import Attempt, Failed, Result, Succeeded
 from waterclock.executor.context import Context, HandlerMessage
 from waterclock.executor.in_flight import RunningAttempt, StopCause
@@ -20,10 +22,20 @@ from waterclock.proto.spec import Handler
 
 _NO_OUTPUT = Succeeded()
 
+Secrets = Callable[[str, str], str]
+"""The value of a secret by its namespace and name; raises SecretMissing."""
+
 
 class HandlerPerformer:
-    def __init__(self, handlers: Mapping[str, RegisteredHandler], slots: int, outputs: OutputLogs) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[str, RegisteredHandler],
+        slots: int,
+        outputs: OutputLogs,
+        secrets: Secrets,
+    ) -> None:
         self._handlers = handlers
+        self._secrets = secrets
         self._outputs = outputs
         self._threads = HandlerThreads(slots)
         self._processes = HandlerProcesses()
@@ -31,9 +43,9 @@ class HandlerPerformer:
     @classmethod
     @contextmanager
     def open(
-        cls, handlers: Mapping[str, RegisteredHandler], slots: int, outputs: OutputLogs
+        cls, handlers: Mapping[str, RegisteredHandler], slots: int, outputs: OutputLogs, secrets: Secrets
     ) -> Iterator["HandlerPerformer"]:
-        performer = cls(handlers, slots, outputs)
+        performer = cls(handlers, slots, outputs, secrets)
         try:
             yield performer
         finally:
@@ -46,8 +58,9 @@ class HandlerPerformer:
         handler = self._handlers.get(task.handler)
         if handler is None:
             return Failed(reason=f"this worker has no handler {task.handler}")
-        output = _HandlerOutput(self._outputs, attempt, running)
-        context = Context(attempt, output.send_from_thread if handler.run_in == "thread" else output.send)
+        output = _HandlerOutput(self._outputs, attempt, running, self._secrets)
+        send = output.send_from_thread if handler.run_in == "thread" else output.send
+        context = Context(attempt, send, output.secret)
         payload = attempt.item.spec.payload
         try:
             if handler.is_async:
@@ -57,7 +70,7 @@ class HandlerPerformer:
                 value = await self._threads.call(handler.function, context, payload, running=running)
             elif handler.run_in == "process":
                 return await output.save(
-                    await self._processes.call(handler.function, attempt, output.send, running)
+                    await self._processes.call(handler.function, attempt, output.send, running, output.secret)
                 )
             else:
                 value = handler.function(context, payload)
@@ -65,7 +78,7 @@ class HandlerPerformer:
         except (asyncio.CancelledError, Interrupted):
             result = running.result_of_cancel()
         except Exception as error:
-            result = result_of_exception(error)
+            result = result_of_exception(error, running.secret_values)
         finally:
             running.clear_interrupt()
         return result if output.log is None else await output.save(result)
@@ -74,21 +87,33 @@ class HandlerPerformer:
 class _HandlerOutput:
     """Receives what a handler logs and reports. The log is opened with its first line: most handlers have none."""
 
-    __slots__ = ("_attempt", "_outputs", "_running", "log")
+    __slots__ = ("_attempt", "_outputs", "_running", "_secrets", "log")
 
-    def __init__(self, outputs: OutputLogs, attempt: Attempt, running: RunningAttempt) -> None:
+    def __init__(
+        self, outputs: OutputLogs, attempt: Attempt, running: RunningAttempt, secrets: Secrets
+    ) -> None:
         self._outputs = outputs
+        self._secrets = secrets
         self._attempt = attempt
         self._running = running
         self.log: OutputLog | None = None
 
     def send(self, message: HandlerMessage) -> None:
         if isinstance(message, Progress):
+            if self._running.secrets is not None:
+                note = self._running.secret_values.mask(message.note)
+                message = msgspec.structs.replace(message, note=note)
             self._running.progress = message
             return
         if self.log is None:
-            self.log = self._outputs.open(self._attempt)
+            self.log = self._outputs.open(self._attempt, self._running.secret_values)
         self.log.write(message)
+
+    def secret(self, name: str) -> str:
+        """The value of a secret, which is masked from now on. Raises SecretMissing."""
+        value = self._secrets(self._attempt.item.spec.namespace, name)
+        self._running.give_secret(name, value)
+        return value
 
     def send_from_thread(self, message: HandlerMessage) -> None:
         assert self._running.task is not None

@@ -10,22 +10,33 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from multiprocessing import spawn
 from multiprocessing.connection import Connection
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from waterclock.executor.attempt_record import Attempt, Failed, Result, Succeeded
 from waterclock.executor.context import Context, HandlerMessage
+from waterclock.executor.handler_exceptions import SecretMissing
 from waterclock.executor.in_flight import RunningAttempt, StopCause, result_of_stop
+from waterclock.executor.masking import SecretValues
 from waterclock.executor.perform.results import encode_output, result_of_exception
 
 Function = Callable[[Context, Any], Any]
 Send = Callable[[HandlerMessage], None]
+Secret = Callable[[str], str]
 
 _MODULE = "waterclock.executor.perform.handler_process"
+
+
+class _SecretRequest(Struct, frozen=True):
+    """From the child, which waits for the value, or for the reason why there is none."""
+
+    name: str
 
 
 class HandlerProcesses:
@@ -35,10 +46,12 @@ class HandlerProcesses:
         self._idle: list[_HandlerProcess] = []
         self._all: set[_HandlerProcess] = set()
 
-    async def call(self, function: Function, attempt: Attempt, send: Send, running: RunningAttempt) -> Result:
+    async def call(
+        self, function: Function, attempt: Attempt, send: Send, running: RunningAttempt, secret: Secret
+    ) -> Result:
         process = self._idle.pop() if self._idle else await self._start()
         running.set_interrupt(process.kill)
-        result = await process.call(function, attempt, send)
+        result = await process.call(function, attempt, send, secret)
         running.clear_interrupt()  # before another attempt gets the process
         if result is not None:
             self._idle.append(process)
@@ -82,7 +95,7 @@ class _HandlerProcess:
     def kill(self, _: StopCause | None = None) -> None:
         self._process.kill()
 
-    async def call(self, function: Function, attempt: Attempt, send: Send) -> Result | None:
+    async def call(self, function: Function, attempt: Attempt, send: Send, secret: Secret) -> Result | None:
         """None if the process died."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Result | None] = loop.create_future()
@@ -94,6 +107,8 @@ class _HandlerProcess:
                 message = None
             if isinstance(message, HandlerMessage):
                 send(message)
+            elif isinstance(message, _SecretRequest):
+                self._answer(message.name, secret)
             elif not answer.done():
                 answer.set_result(message)
 
@@ -104,9 +119,18 @@ class _HandlerProcess:
         finally:
             loop.remove_reader(self._pipe.fileno())
 
+    def _answer(self, name: str, secret: Secret) -> None:
+        try:
+            self._pipe.send(secret(name))
+        except SecretMissing as error:
+            self._pipe.send(error)
+        except OSError:
+            pass  # it has died, which its reader will notice
+
 
 def serve(pipe: Connection) -> None:
-    """In the child: receive a function and an attempt, send log lines and progress, then the result; again."""
+    """In the child: receive a function and an attempt, send log lines and progress, ask for secrets, then send the
+    result; again."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     spawn.prepare(pipe.recv())  # import paths and main module, as multiprocessing does for its own
     while True:
@@ -114,15 +138,27 @@ def serve(pipe: Connection) -> None:
             function, attempt = pipe.recv()
         except (EOFError, OSError):
             return
-        pipe.send(_call(function, attempt, pipe.send))
+        pipe.send(_call(function, attempt, pipe))
 
 
-def _call(function: Function, attempt: Attempt, send: Send) -> Result:
+def _call(function: Function, attempt: Attempt, pipe: Connection) -> Result:
+    secrets = SecretValues()
+    one_at_a_time = threading.Lock()
+
+    def secret(name: str) -> str:
+        with one_at_a_time:
+            pipe.send(_SecretRequest(name))
+            answer = pipe.recv()
+        if isinstance(answer, SecretMissing):
+            raise answer
+        secrets.add(answer)
+        return str(answer)
+
     try:
-        value = encode_output(function(Context(attempt, send), attempt.item.spec.payload))
+        value = encode_output(function(Context(attempt, pipe.send, secret), attempt.item.spec.payload))
         return Succeeded(output=None if value is None else msgspec.json.decode(value))
     except Exception as error:
-        return result_of_exception(error)
+        return result_of_exception(error, secrets)
 
 
 if __name__ == "__main__":

@@ -59,10 +59,10 @@ class HttpPerformer:
     async def perform(self, attempt: Attempt, running: RunningAttempt) -> Result:
         task = attempt.item.spec.task
         assert isinstance(task, Http)
-        log = self._outputs.open(attempt)
+        log = self._outputs.open(attempt, running.secret_values)
         running.cancel_task_on_stop()
         try:
-            result = await self._call(task, attempt, log)
+            result = await self._call(task, attempt, running.filled(task.headers), log)
         except asyncio.CancelledError:
             result = running.result_of_cancel()
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
@@ -72,10 +72,12 @@ class HttpPerformer:
         log.finish()
         return await log.save(result)
 
-    async def _call(self, task: Http, attempt: Attempt, log: OutputLog) -> Result:
+    async def _call(
+        self, task: Http, attempt: Attempt, own_headers: dict[str, str], log: OutputLog
+    ) -> Result:
         url = self._check_url(task.url)
         log.write(f"{task.method} {url.with_user(None)}\n".encode())
-        body, headers = _body_and_headers(task, attempt)
+        body, headers = _body_and_headers(task, attempt, own_headers)
         async with self._session.request(
             task.method, url, headers=headers, data=body, allow_redirects=False
         ) as response:
@@ -101,7 +103,9 @@ class HttpPerformer:
         return url
 
 
-def _body_and_headers(task: Http, attempt: Attempt) -> tuple[bytes | None, dict[str, str]]:
+def _body_and_headers(
+    task: Http, attempt: Attempt, own: dict[str, str]
+) -> tuple[bytes | None, dict[str, str]]:
     """The job's own headers win; without a body of its own the payload is sent, unless the method has none."""
     item = attempt.item
     headers = {
@@ -124,9 +128,9 @@ def _body_and_headers(task: Http, attempt: Attempt) -> tuple[bytes | None, dict[
     elif content is not None:
         body = _encode(content)
         headers["Content-Type"] = "application/json"
-    given = {name.lower() for name in task.headers}
+    given = {name.lower() for name in own}
     ours = {name: value for name, value in headers.items() if name.lower() not in given}
-    return body, ours | task.headers
+    return body, ours | own
 
 
 async def _content(response: aiohttp.ClientResponse, log: OutputLog) -> bytes:

@@ -12,7 +12,7 @@ from waterclock.executor.in_flight import RunningAttempt
 from waterclock.executor.logs.output import OutputLogs
 from waterclock.executor.perform.artifact import ArtifactPerformer
 from waterclock.executor.perform.artifact_cache import ArtifactCache
-from waterclock.executor.perform.handler import HandlerPerformer
+from waterclock.executor.perform.handler import HandlerPerformer, Secrets
 from waterclock.executor.perform.process import ProcessPerformer
 from waterclock.executor.warden.client import WardenClient
 from waterclock.executor.worker import Worker
@@ -50,9 +50,9 @@ async def queue_performers(
 
 
 @contextmanager
-def worker_performers(worker: Worker, outputs: OutputLogs) -> Iterator[Performers]:
+def worker_performers(worker: Worker, outputs: OutputLogs, secrets: Secrets) -> Iterator[Performers]:
     """For the handlers of one worker."""
-    with HandlerPerformer.open(worker.handlers, worker.slots, outputs) as handler:
+    with HandlerPerformer.open(worker.handlers, worker.slots, outputs, secrets) as handler:
         yield {Handler: handler}
 
 

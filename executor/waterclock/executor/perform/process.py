@@ -18,6 +18,7 @@ from waterclock.executor.perform.results import parse_output
 from waterclock.executor.warden.client import CannotStart, Process, WardenClient
 from waterclock.executor.warden.messages import Exited, Limits
 from waterclock.proto import policies
+from waterclock.proto.policies import Value
 from waterclock.proto.spec import Argv, Shell
 
 _INHERITED = ("PATH", "HOME", "LANG", "TZ")
@@ -56,7 +57,7 @@ class ProcessPerformer:
         attempt: Attempt,
         running: RunningAttempt,
         argv: Sequence[str],
-        own_env: dict[str, str],
+        own_env: Mapping[str, Value],
         directory: str | None = None,
     ) -> Result:
         """Run a program to its end, or until the attempt is stopped and nothing of it is left.
@@ -77,15 +78,15 @@ class ProcessPerformer:
         attempt: Attempt,
         running: RunningAttempt,
         argv: Sequence[str],
-        own_env: dict[str, str],
+        own_env: Mapping[str, Value],
         directory: str,
     ) -> tuple[Result, bool]:
         """The result, and whether certainly no process is left that could use the directory."""
-        log = self._outputs.open(attempt)
+        log = self._outputs.open(attempt, running.secret_values)
         payload = payload_of(attempt)
         process = self._warden.start(
             argv,
-            environment_of(attempt, own_env, payload),
+            environment_of(attempt, running.filled(own_env), payload),
             directory=directory,
             stdin=payload,
             on_output=log.write,

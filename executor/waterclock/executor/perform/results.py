@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from waterclock.executor.attempt_record import Cancelled, Failed, Result, Snoozed
-from waterclock.executor.handler_exceptions import Cancel, Retry, Snooze
+from waterclock.executor.handler_exceptions import Cancel, Retry, SecretMissing, Snooze
+from waterclock.executor.masking import SecretValues
 from waterclock.proto.values import UnfitValue, check_document, decode_value
 
 OUTPUT_LIMIT = 64 * 1024
@@ -50,7 +51,9 @@ def parse_output(text: bytes) -> Any:
         return None
 
 
-def result_of_exception(error: Exception) -> Result:
+def result_of_exception(error: Exception, secrets: SecretValues | None = None) -> Result:
+    """`secrets` are masked before anything is cut off: half of one would not be recognised."""
+    mask = str if secrets is None else secrets.mask
     match error:
         case Retry():
             return Failed(reason=_writable(str(error)), error="Retry", after_seconds=error.after)
@@ -58,13 +61,15 @@ def result_of_exception(error: Exception) -> Result:
             return Snoozed(seconds=error.seconds, reason=_writable(str(error)))
         case Cancel():
             return Cancelled(reason=_writable(str(error)))
+        case SecretMissing():
+            return Failed(reason=_writable(str(error)), error="SecretMissing", final=True)
         case InvalidOutput():
             return Failed(reason=_writable(str(error)), final=True)
         case _:
             return Failed(
-                reason=_writable(f"{type(error).__name__}: {error}"[:_REASON_LIMIT]),
+                reason=_writable(mask(f"{type(error).__name__}: {error}")[:_REASON_LIMIT]),
                 error=type(error).__name__,
-                error_message=_writable("".join(traceback.format_exception(error))[-_TRACEBACK_LIMIT:]),
+                error_message=_writable(mask("".join(traceback.format_exception(error)))[-_TRACEBACK_LIMIT:]),
             )
 
 

@@ -14,7 +14,7 @@ from waterclock.api.cli.crontab import Refused as RefusedLine
 from waterclock.api.cli.declarations import Declaration, read_declarations, read_lines
 from waterclock.api.cli.exits import Exit, WrongUsage
 from waterclock.api.cli.options import Data, Json
-from waterclock.api.cli.output import note, print_json, progress, table
+from waterclock.api.cli.output import note, print_json, progress, table, warn
 from waterclock.api.cli.session import connected
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.client.messages import batches
@@ -90,6 +90,8 @@ def batch(
     else:
         rows = [(str(one.line), one.job_id or "", str(one.status), _reason(one)) for one in results]
         print(table(("LINE", "ID", "STATUS", "REASON"), rows) if rows else "nothing is defined")
+    for one in results:
+        warn(one.warnings, f"line {one.line}")
     return Exit.USAGE if any(isinstance(one.status, int) for one in results) else Exit.DONE
 
 
@@ -197,6 +199,8 @@ def _apply(
         )
     else:
         _show(done, pruned)
+    for one in done:
+        warn(one.warnings, one.job_id)
     for where, reason in failures:
         note(f"waterclock: {where}: {reason}")
     return 2 if failures else 0

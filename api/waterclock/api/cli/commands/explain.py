@@ -1,6 +1,6 @@
 """Commands that explain: next, why, audit."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -14,6 +14,7 @@ from waterclock.api.cli.output import print_json, progress, table
 from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.errors import NotFound
+from waterclock.core.domain.job import durations
 from waterclock.proto import methods, queries
 from waterclock.proto.answers import Audit, Fires, Why
 from waterclock.proto.spec import PreviewRequest
@@ -133,10 +134,35 @@ def _print_why(found: Why) -> None:
 def audit(
     start: Annotated[str | None, typer.Option("--from", help="First instant.", metavar="T")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Last instant.", metavar="T")] = None,
+    who: Annotated[
+        bool, typer.Option("--who", help="Who changed tokens, secrets and quotas, and who was not let in.")
+    ] = False,
+    since: Annotated[
+        str | None, typer.Option(help="With --who: not longer ago than this: 2h, 7d.", metavar="D")
+    ] = None,
+    actor: Annotated[
+        str | None, typer.Option(help="With --who: only what this token did.", metavar="TOKEN-ID")
+    ] = None,
+    action: Annotated[
+        str | None,
+        typer.Option(help="With --who: only this: token.created, secret.set, denied, …", metavar="A"),
+    ] = None,
+    limit: Annotated[int, typer.Option(help="With --who: at most so many.", min=1, max=1000)] = 50,
     json: Json = False,
     data: Data = None,
 ) -> int:
-    """Check in the log that every due time is accounted for exactly once. Exit 1 if one is not."""
+    """Check in the log that every due time is accounted for exactly once; exit 1 if one is not. With --who, show who
+    changed who may do what, newest first.
+
+    waterclock audit --from 2026-11-16T00:00:00Z
+
+    waterclock audit --who --since 7d --action denied
+    """
+    if who:
+        _show_who(start, end, since, actor, action, limit, json=json, data=data)
+        return 0
+    if since or actor or action:
+        raise WrongUsage("--since, --actor and --action go with --who")
     given = {name: value for name, value in (("from", start), ("to", end)) if value is not None}
     query = decoding.convert(given, queries.AuditQuery, text=False)
     report = None
@@ -152,6 +178,54 @@ def audit(
     else:
         _print_audit(report)
     return 0 if report.clean else 1
+
+
+def _show_who(
+    start: str | None,
+    end: str | None,
+    since: str | None,
+    actor: str | None,
+    action: str | None,
+    limit: int,
+    *,
+    json: bool,
+    data: str | None,
+) -> None:
+    given: dict[str, object] = {
+        "after": start if since is None else _ago(since),
+        "before": end,
+        "actor": actor,
+        "action": action,
+        "limit": limit,
+    }
+    said = {name: value for name, value in given.items() if value is not None}
+    query = decoding.convert(said, queries.AccessQuery, text=False)
+    with connected(data) as wire:
+        page = wire.call(methods.AUDIT_ACCESS, query)
+    if json:
+        print_json(page)
+        return
+    rows = [
+        (
+            output.stamp(one.at),
+            one.action + (" (failed)" if one.failed else ""),
+            one.subject,
+            one.actor or "?",
+            one.address,
+            one.namespace,
+            one.detail + (f" (and {one.unrecorded} before it)" if one.unrecorded else ""),
+        )
+        for one in page.items
+    ]
+    heads = ("TIME", "ACTION", "WHAT", "WHO", "FROM", "NAMESPACE", "DETAIL")
+    print(table(heads, rows) if rows else "nobody did anything")
+
+
+def _ago(span: str) -> datetime:
+    try:
+        return datetime.now(UTC) - timedelta(microseconds=durations.read(span))
+    except durations.InvalidDuration as error:
+        raise WrongUsage(f"--since {span}: {error}") from None
 
 
 def _print_audit(report: Audit) -> None:

@@ -95,6 +95,7 @@ def update(
         with_dependencies(wire, fields)
         with_artifact(wire, fields)
         changed = with_job(wire, job_id, edit)
+    output.warn(changed.warnings)
     _changed(changed, "updated", json)
 
 

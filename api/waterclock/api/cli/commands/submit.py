@@ -9,7 +9,7 @@ from waterclock.api import decoding
 from waterclock.api.cli.follow import follow_to_end
 from waterclock.api.cli.job_options import with_job_options
 from waterclock.api.cli.options import Data, Json
-from waterclock.api.cli.output import ago, note, print_json, stamp
+from waterclock.api.cli.output import ago, note, print_json, stamp, warn
 from waterclock.api.cli.session import connected, with_artifact, with_dependencies
 from waterclock.proto import methods
 from waterclock.proto.answers import JobAccepted
@@ -44,6 +44,7 @@ def submit(
         with_artifact(wire, fields)
         request = decoding.convert(fields, JobRequest, text=False)
         accepted = wire.call(methods.JOBS_CREATE, request)
+        warn(accepted.warnings)
         if wait:
             return follow_to_end(wire, accepted, json=json)
     if json:

@@ -54,6 +54,7 @@ def create(files: Files, more: MoreFiles = None, json: Json = False, data: Data 
         for _, fields in read_declarations([*files, *(more or ())]):
             request = request_of(methods.WORKFLOWS_CREATE, {"idempotency_key": None, **fields})
             made.append(wire.call(methods.WORKFLOWS_CREATE, request))
+            output.warn(made[-1].warnings, made[-1].workflow_id)
     print_json(made) if json else print("\n".join(one.workflow_id for one in made))
 
 
@@ -79,6 +80,7 @@ def update(
 
     with connected(data) as wire:
         found = with_job(wire, workflow_id, changed)
+    output.warn(found.warnings)
     print_json(found) if json else print(f"{found.workflow_id} updated (version {found.version})")
 
 

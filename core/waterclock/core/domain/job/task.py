@@ -15,7 +15,7 @@ from waterclock.core.domain.job.request_fields import value_of, value_or
 from waterclock.core.domain.job.validate import Problems
 from waterclock.core.domain.workflow.template import without_templates
 from waterclock.proto.names import is_user_id
-from waterclock.proto.policies import DIGEST_PATTERN, ENV_PATTERN
+from waterclock.proto.policies import DIGEST_PATTERN, ENV_PATTERN, SecretRef, Value
 from waterclock.proto.spec import (
     ALONGSIDE,
     RUNS,
@@ -43,7 +43,9 @@ def http_of(request: HttpRequest, problems: Problems) -> Http:
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name):
             problems.add("headers", f"{name!r} is not the name of a header")
-        if _NOT_IN_A_HEADER.search(value):
+        if isinstance(value, SecretRef):
+            _check_secret(f"headers.{name}", value, problems)
+        elif _NOT_IN_A_HEADER.search(value):
             problems.add("headers", f"the value of {name!r} contains a line break or control character")
     ok = [] if isinstance(request.ok, UnsetType) or request.ok is None else request.ok
     return Http(
@@ -158,13 +160,21 @@ def _artifact(request: WorkRequest, problems: Problems) -> Artifact:
     return Artifact(artifact=digest, args=tuple(arguments), entry=entry, env=_env(request, problems))
 
 
-def _env(request: WorkRequest, problems: Problems) -> dict[str, str]:
+def _env(request: WorkRequest, problems: Problems) -> dict[str, Value]:
     env = value_or(request.env, {})
     for key, value in env.items():
         if not _ENV.fullmatch(key):
             problems.add("env", f"{key!r} is not the name of an environment variable")
-        _check_argument(f"env.{key}", value, problems)
+        if isinstance(value, SecretRef):
+            _check_secret(f"env.{key}", value, problems)
+        else:
+            _check_argument(f"env.{key}", value, problems)
     return env
+
+
+def _check_secret(field: str, value: SecretRef, problems: Problems) -> None:
+    if not is_user_id(value.secret):
+        problems.add(f"{field}.secret", "is not the name of a secret: letters, digits, _ or -, at most 64")
 
 
 def _handler_by_name(name: str, problems: Problems) -> str:

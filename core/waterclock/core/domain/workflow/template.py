@@ -20,6 +20,7 @@ from waterclock.core.domain.workflow.conditions import (
     path_of,
     written,
 )
+from waterclock.proto.policies import SecretRef, Value
 from waterclock.proto.spec import Argv, Artifact, Handler, Http, Shell, SingleTask
 
 _TEMPLATE = re.compile(r"\{\{\s*([A-Za-z_][\w-]*(?:\.[\w-]+|\[-?\d+\])*)\s*\}\}", re.ASCII)
@@ -112,8 +113,12 @@ def _find(path: str, scope: Scope) -> Any:
     return value
 
 
-def render_texts(texts: Mapping[str, str], scope: Scope) -> dict[str, str]:
-    return {name: render_text(text, scope) for name, text in texts.items()}
+def render_texts(texts: Mapping[str, Value], scope: Scope) -> dict[str, Value]:
+    """A secret stays a name: its value is nothing that a template could refer to, or become part of."""
+    return {
+        name: text if isinstance(text, SecretRef) else render_text(text, scope)
+        for name, text in texts.items()
+    }
 
 
 def render_shell(command: str, scope: Scope) -> tuple[str, dict[str, str]]:
