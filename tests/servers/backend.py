@@ -27,7 +27,10 @@ def own_nats(directory: Path) -> AbstractContextManager[Server]:
 
 
 def own_postgres(directory: Path) -> AbstractContextManager[Server]:
-    return _running(Server(EmbeddedPostgres(directory / "postgres", log=directory / "logs" / "postgres.log")))
+    postgres = EmbeddedPostgres(
+        directory / "postgres", log=directory / "logs" / "postgres.log", create_databases=True
+    )
+    return _running(Server(postgres))
 
 
 def shared_nats() -> AbstractContextManager[str] | None:

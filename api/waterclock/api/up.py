@@ -179,6 +179,7 @@ class _Installation:
             http=f"{scheme}://{host}:{port}",
             nats=settings.nats_url or self._nats.url_for(CLIENT),
             database=settings.database_url or self._postgres.url,
+            database_reader=self._postgres.reader_url if settings.database_url is None else None,
             token=token,
         )
 
@@ -190,7 +191,8 @@ class _Installation:
         before = self._connection
         if before is None:
             return
-        now = self._addresses(before.token)
+        kept = read_connection(self._data)  # its token may have been replaced since
+        now = self._addresses(before.token if kept is None else kept.token)
         try:
             self._write_addresses(now)
         except OSError as error:
@@ -217,9 +219,10 @@ class _Installation:
         return self._settings.token or (before.token if before else secrets.token_urlsafe(32))
 
     def _show_token(self, token: str) -> None:
-        """Once in its life: from then on it is in the file only."""
+        """Once in its life, and to people only: what is not a terminal may be a log. From then on it is in the file."""
         if self._settings.token is None and self._settings.auth == "on":
-            print(f"admin token, kept in {self._data / 'connection.json'}: {token}", flush=True)
+            shown = token if sys.stdout.isatty() else "not shown, as this is no terminal"
+            print(f"admin token, kept in {self._data / 'connection.json'}: {shown}", flush=True)
 
     def _services(self) -> list[Component]:
         variable = environment_variable("metrics_port")

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from waterclock.core.domain.instants import datetime_of
 from waterclock.executor.attempt_record import Attempt
 from waterclock.executor.handler_exceptions import SecretMissing
@@ -14,6 +16,12 @@ _LONGEST_NOTE = 500
 
 HandlerMessage = bytes | Progress
 """A piece of the handler's log, or its progress."""
+
+
+class SecretRequest(Struct, frozen=True):
+    """From a handler's own process, which waits for the value, or for the SecretMissing that says why there is none."""
+
+    name: str
 
 
 class Context:

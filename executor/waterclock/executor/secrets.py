@@ -171,7 +171,7 @@ class SecretCache:
                 continue
             try:
                 self._known[key] = stored_of(key, delivery.data, delivery.sequence)
-            except msgspec.MsgspecError:
+            except Damaged:
                 self._known.pop(key, None)
 
 

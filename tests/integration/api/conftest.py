@@ -29,6 +29,7 @@ from waterclock.core.runtime.data_directory import ConnectionInfo, resolved, wri
 from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.ports import Port
 from waterclock.core.runtime.settings import Settings
+from waterclock.core.store.secret_keys import SecretKeys
 
 TOKEN = "a-token-for-these-tests-only"
 
@@ -112,6 +113,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory, shared_postgres_url: s
         nats = stack.enter_context(own_nats(directory))
         database_url = await stack.enter_async_context(fresh_database(shared_postgres_url))
         settings = settings_for(directory, nats.url_for("client"), database_url)
+        SecretKeys(settings).ensure()
         async with Connection.open(nats.url, name="layout") as admin:
             await ensure_streams(admin, Layout(partitions=settings.partitions))
         served = await stack.enter_async_context(serving(settings))

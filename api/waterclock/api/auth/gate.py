@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from waterclock.api.auth.namespaces import DEFAULT
-from waterclock.api.auth.tokens import Tokens
+from waterclock.api.auth.tokens import BOOTSTRAP, Tokens
 from waterclock.api.errors import Forbidden, RateLimited, Unauthenticated
 from waterclock.core.runtime.settings import Settings, SettingsError
 from waterclock.proto.methods import Method, Scope
@@ -58,7 +58,7 @@ _BURST_SECONDS = 1.0
 _MAX_BUCKETS = 10_000
 """Buckets kept; a token that has not asked for a while starts with a full one anyway."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_BOOTSTRAP = Caller(actor="token:bootstrap")
+_BOOTSTRAP = Caller(actor=f"token:{BOOTSTRAP}")
 _WITHOUT_TOKEN: dict[str, frozenset[Scope]] = {
     "operate": frozenset(("read", "submit", "operate")),
     "submit": frozenset(("read", "submit")),
@@ -100,7 +100,8 @@ class Gate:
         return self._bearer(token.strip())
 
     def _bearer(self, token: str) -> Caller:
-        if self._bootstrap is not None and hmac.compare_digest(token.encode(), self._bootstrap.encode()):
+        given = self._bootstrap is not None and hmac.compare_digest(token.encode(), self._bootstrap.encode())
+        if given and not self._tokens.is_revoked(token):
             return _BOOTSTRAP
         grant = self._tokens.grant_of(token)
         if grant is None:

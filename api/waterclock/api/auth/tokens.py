@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import msgspec
 from msgspec import Struct
 
-from waterclock.core.domain.ids import timed_id
+from waterclock.core.domain.ids import DEFAULT_NAMESPACE, timed_id
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
@@ -25,6 +25,8 @@ from waterclock.proto.events import Instant
 from waterclock.proto.methods import Scope
 
 _PREFIX = "token."
+BOOTSTRAP = "bootstrap"
+"""The id of the administrator's token that settings give."""
 
 
 class Grant(Struct, frozen=True, kw_only=True):
@@ -38,6 +40,8 @@ class Grant(Struct, frozen=True, kw_only=True):
     created_by: str
     rate_per_second: float | None = None
     expires_at: Instant | None = None
+    revoked: bool = False
+    """What is left of an administrator's token: one that is given by settings, too, must not come back with them."""
 
 
 class Tokens:
@@ -61,12 +65,18 @@ class Tokens:
     def grant_of(self, token: str) -> Grant | None:
         """What a token allows; None if nobody knows it, or it has expired."""
         grant = self._grants.get(_hash(token))
-        if grant is None or (grant.expires_at is not None and grant.expires_at <= now_us()):
+        if grant is None or grant.revoked or (grant.expires_at is not None and grant.expires_at <= now_us()):
             return None
         return grant
 
+    def is_revoked(self, token: str) -> bool:
+        """Whether it was known, and is not any more; only said of administrators' tokens."""
+        grant = self._grants.get(_hash(token))
+        return grant is not None and grant.revoked
+
     def all(self) -> list[Grant]:
-        return sorted(self._grants.values(), key=lambda grant: grant.created_at)
+        live = [grant for grant in self._grants.values() if not grant.revoked]
+        return sorted(live, key=lambda grant: grant.created_at)
 
     async def make(self, request: TokenRequest, actor: str, token_id: str) -> tuple[Grant, str]:
         """A new token: what it allows, and the secret, which is nowhere else."""
@@ -88,11 +98,32 @@ class Tokens:
 
     async def revoke(self, token_id: str) -> Grant | None:
         for digest, grant in list(self._grants.items()):
-            if grant.token_id == token_id:
-                await self._bucket.delete(_PREFIX + digest)
-                self._grants.pop(digest, None)
+            if grant.token_id == token_id and not grant.revoked:
+                if grant.namespace == DEFAULT_NAMESPACE and "admin" in grant.scopes:
+                    await self._mark_revoked(digest, grant)
+                else:
+                    await self._bucket.delete(_PREFIX + digest)
+                    self._grants.pop(digest, None)
                 return grant
         return None
+
+    async def revoke_given(self, token: str, actor: str) -> Grant:
+        """The administrator's token that settings give, which has no record of its own until then."""
+        grant = Grant(
+            token_id=BOOTSTRAP,
+            scopes=("admin",),
+            namespace=DEFAULT_NAMESPACE,
+            note="given by settings",
+            created_at=now_us(),
+            created_by=actor,
+        )
+        await self._mark_revoked(_hash(token), grant)
+        return grant
+
+    async def _mark_revoked(self, digest: str, grant: Grant) -> None:
+        revoked = msgspec.structs.replace(grant, revoked=True, expires_at=None)
+        await self._bucket.put(_PREFIX + digest, msgspec.json.encode(revoked))
+        self._grants[digest] = revoked
 
     async def _read_on(self, pull: Pull) -> None:
         while True:

@@ -2,8 +2,9 @@
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
-from waterclock.api.auth.tokens import new_token_id
-from waterclock.api.errors import Forbidden, NotFound
+from waterclock.api.auth.namespaces import DEFAULT
+from waterclock.api.auth.tokens import BOOTSTRAP, new_token_id
+from waterclock.api.errors import Conflict, Forbidden, NotFound
 from waterclock.api.queries.access import token_answer
 from waterclock.api.registry import handles
 from waterclock.proto import methods
@@ -24,6 +25,8 @@ async def create(app: Application, request: TokenRequest, caller: Caller) -> Tok
 
 @handles(methods.TOKENS_REVOKE)
 async def revoke(app: Application, request: TokenRef, caller: Caller) -> Token:
+    if request.token_id == BOOTSTRAP:
+        return await _revoke_bootstrap(app, caller)
     known = [grant for grant in app.tokens.all() if grant.token_id == request.token_id]
     if not known or not caller.sees(known[0].namespace):
         raise NotFound.because(f"there is no token {request.token_id}")
@@ -31,6 +34,21 @@ async def revoke(app: Application, request: TokenRef, caller: Caller) -> Token:
     async with app.access_log.change(caller, "token.revoked", grant.token_id, grant.namespace, grant.note):
         await app.tokens.revoke(request.token_id)
     return token_answer(known[0])
+
+
+async def _revoke_bootstrap(app: Application, caller: Caller) -> Token:
+    """The token of connection.json or WATERCLOCK_TOKEN, for good: it does not come back when the api starts again."""
+    token = app.settings.token
+    if not caller.everywhere or token is None or app.tokens.is_revoked(token):
+        raise NotFound.because(f"there is no token {BOOTSTRAP}")
+    if (grant := app.tokens.grant_of(token)) is not None:
+        raise Conflict.because(f"the token that settings give is {grant.token_id}: revoke that")
+    if not any("admin" in grant.scopes and grant.namespace == DEFAULT for grant in app.tokens.all()):
+        raise Conflict.because(
+            "it is the only administrator's token: make another one first, or use `waterclock token rotate-admin`"
+        )
+    async with app.access_log.change(caller, "token.revoked", BOOTSTRAP, DEFAULT):
+        return token_answer(await app.tokens.revoke_given(token, caller.actor))
 
 
 @handles(methods.NAMESPACES_LIMIT)

@@ -61,11 +61,12 @@ def _operation(path: str, verb: str, operation: Json) -> str:
         for example in body.get("examples", {}).values()
     )
     takes = f"<p>Takes {_kind(body['schema'])}</p>" if body else ""
-    media, content = next(iter(answer["content"].items()))
+    media, content = next(iter(answer.get("content", {"": {"schema": None}}).items()))
+    kind = "nothing" if content["schema"] is None else _kind(content["schema"])
     return (
         f"<section id={operation['operationId']}><h3><span class=verb>{verb}</span> <code>{escape(path)}</code></h3>"
         f"<p>{escape(operation['summary'])} <span class=scope>needs {operation['x-scope']}</span></p>{table}{takes}"
-        f"{examples}<p>Answers {status} {_kind(content['schema'])} <span class=scope>{media}</span></p></section>"
+        f"{examples}<p>Answers {status} {kind} <span class=scope>{media}</span></p></section>"
     )
 
 

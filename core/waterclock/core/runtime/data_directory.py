@@ -107,6 +107,8 @@ class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
     nats: str
     database: str
     token: str
+    database_reader: str | None = None
+    """A login that may only read; None for a database of one's own, where whoever owns it makes one."""
 
 
 def write_connection(data: Path, connection: ConnectionInfo) -> None:

@@ -4,12 +4,14 @@ A record can only be read as what it is: namespace, name and version are part of
 write to the bucket cannot pass one secret off as another.
 """
 
+from contextlib import suppress
+
 import msgspec
 from msgspec import Struct
 
 from waterclock.core.jetstream.bucket import Bucket, Entry
 from waterclock.core.jetstream.errors import Conflict
-from waterclock.core.store.secret_keys import KeyMissing, Keyring, SecretKeys
+from waterclock.core.store.secret_keys import Damaged, KeyMissing, Keyring, SecretKeys
 from waterclock.proto import names
 from waterclock.proto.events import Instant
 
@@ -57,7 +59,7 @@ class SecretStore:
         key = names.secret_key(namespace, name)
         for _ in range(_TRIES):
             entry = await self._bucket.get(key)
-            version = 1 if entry is None else _decode(entry.value).version + 1
+            version = 1 if entry is None else _version(entry) + 1
             key_id, encrypted = self._keys.read().encrypt(value, _about(namespace, name, version))
             record = Record(version=version, updated_at=now, actor=actor, key_id=key_id, encrypted=encrypted)
             try:
@@ -77,7 +79,10 @@ class SecretStore:
         return None if entry is None else _stored(entry)
 
     async def list(self, namespace: str = "*") -> list[StoredSecret]:
-        found = [_stored(entry) for entry in await self._bucket.scan(names.secret_key(namespace, "*"))]
+        found = []
+        for entry in await self._bucket.scan(names.secret_key(namespace, "*")):
+            with suppress(Damaged):
+                found.append(_stored(entry))
         return sorted(found, key=lambda secret: (secret.namespace, secret.name))
 
     async def delete(self, namespace: str, name: str) -> StoredSecret | None:
@@ -127,8 +132,21 @@ class SecretStore:
 
 
 def stored_of(key: str, value: bytes, revision: int) -> StoredSecret:
+    """Raises Damaged for what is no record of ours."""
     namespace, _, name = key.partition(".")
-    return StoredSecret(namespace=namespace, name=name, record=_decode(value), revision=revision)
+    try:
+        record = _decode(value)
+    except (ValueError, RecursionError):
+        raise Damaged("it is no record of a secret") from None
+    return StoredSecret(namespace=namespace, name=name, record=record, revision=revision)
+
+
+def _version(entry: Entry) -> int:
+    """What cannot be read is replaced like any other."""
+    try:
+        return _stored(entry).record.version
+    except Damaged:
+        return 0
 
 
 def _stored(entry: Entry) -> StoredSecret:

@@ -17,10 +17,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from waterclock.executor.attempt_record import Attempt, Failed, Result, Succeeded
-from waterclock.executor.context import Context, HandlerMessage
+from waterclock.executor.context import Context, HandlerMessage, SecretRequest
 from waterclock.executor.handler_exceptions import SecretMissing
 from waterclock.executor.in_flight import RunningAttempt, StopCause, result_of_stop
 from waterclock.executor.masking import SecretValues
@@ -31,12 +30,6 @@ Send = Callable[[HandlerMessage], None]
 Secret = Callable[[str], str]
 
 _MODULE = "waterclock.executor.perform.handler_process"
-
-
-class _SecretRequest(Struct, frozen=True):
-    """From the child, which waits for the value, or for the reason why there is none."""
-
-    name: str
 
 
 class HandlerProcesses:
@@ -107,7 +100,7 @@ class _HandlerProcess:
                 message = None
             if isinstance(message, HandlerMessage):
                 send(message)
-            elif isinstance(message, _SecretRequest):
+            elif isinstance(message, SecretRequest):
                 self._answer(message.name, secret)
             elif not answer.done():
                 answer.set_result(message)
@@ -147,7 +140,7 @@ def _call(function: Function, attempt: Attempt, pipe: Connection) -> Result:
 
     def secret(name: str) -> str:
         with one_at_a_time:
-            pipe.send(_SecretRequest(name))
+            pipe.send(SecretRequest(name))
             answer = pipe.recv()
         if isinstance(answer, SecretMissing):
             raise answer

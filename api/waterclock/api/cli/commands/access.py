@@ -1,17 +1,22 @@
-"""`waterclock token`: create, list, revoke. And `waterclock namespace`: quotas."""
+"""`waterclock token`: create, list, revoke, rotate-admin. And `waterclock namespace`: quotas."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from msgspec import structs
 
 from waterclock.api import decoding
 from waterclock.api.cli import output
+from waterclock.api.cli.exits import WrongUsage
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Watch
 from waterclock.api.cli.output import note as say
 from waterclock.api.cli.output import print_json, table
 from waterclock.api.cli.session import connected
+from waterclock.api.client.discovery import find
+from waterclock.api.errors import Conflict, NotFound
+from waterclock.core.runtime.data_directory import read_connection, write_connection
 from waterclock.proto import methods
 from waterclock.proto.answers import Namespace, Token
 from waterclock.proto.commands import QuotaRequest, TokenRef, TokenRequest
@@ -88,6 +93,44 @@ def revoke(
     with connected(data) as wire:
         revoked = wire.call(methods.TOKENS_REVOKE, TokenRef(token_id=token_id))
     print_json(revoked) if json else print(f"{revoked.token_id} revoked")
+
+
+@token.command("rotate-admin")
+def rotate_admin(json: Json = False, data: Data = None) -> None:
+    """Replace the administrator's token in connection.json, and revoke the one before, at once and everywhere.
+
+    Cut short it may be repeated: the one before is valid until the new one is in the file.
+    """
+    settings = find(data=data).settings
+    directory, found = settings.data, read_connection(settings.data)
+    if settings.token is not None:
+        raise WrongUsage(
+            "the token is given by WATERCLOCK_TOKEN: make another with `waterclock token create --scope admin`, put it"
+            " there, then `waterclock token revoke bootstrap`"
+        )
+    if found is None:
+        raise WrongUsage(
+            f"there is no {directory / 'connection.json'}: run this where `waterclock up` keeps its data"
+        )
+    request = TokenRequest(scopes=("admin",), note=_ROTATED)
+    with connected(data) as wire:
+        made = wire.call(methods.TOKENS_CREATE, request)
+    assert made.token is not None
+    write_connection(directory, structs.replace(found, token=made.token))
+    with connected(data) as wire:
+        tokens = wire.call(methods.TOKENS_LIST, Nothing()).items
+        former = [one.token_id for one in tokens if one.note == _ROTATED and one.token_id != made.token_id]
+        for token_id in (*former, _BOOTSTRAP):
+            try:
+                wire.call(methods.TOKENS_REVOKE, TokenRef(token_id=token_id))
+            except (NotFound, Conflict):
+                continue  # revoked before, or the new one by its other name
+    answer = structs.replace(made, token=None)
+    print_json(answer) if json else print(f"{made.token_id} is in connection.json; those before are revoked")
+
+
+_ROTATED = "administrator, in connection.json"
+_BOOTSTRAP = "bootstrap"
 
 
 @namespace.command("list")

@@ -11,13 +11,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from waterclock.core.runtime.data_directory import private_directory, write_private
+from waterclock.core.runtime.embedded.postgres_roles import (
+    DATABASE,
+    LAYOUT,
+    OWNER,
+    READER,
+    SUPERUSER,
+    statements,
+)
 from waterclock.core.runtime.ports import LOOPBACK, Port
 from waterclock.core.runtime.processes.identity import become, hand_over, unprivileged
 from waterclock.core.runtime.processes.process import Process, spawn
 from waterclock.core.runtime.processes.program import ProgramFailed
-
-USER = "waterclock"
-DATABASE = "waterclock"
 
 _VERSIONS = {"18": "pginstall18", "16": "pginstall"}
 _NEWEST = "18"
@@ -47,26 +52,44 @@ class EmbeddedPostgres:
     name = "postgres"
     stop_signal = signal.SIGINT
 
-    def __init__(self, directory: Path, *, log: Path) -> None:
+    def __init__(self, directory: Path, *, log: Path, create_databases: bool = False) -> None:
+        """`create_databases`: whether the owner of ours may make others, as tests do."""
         self._directory = directory.absolute()
+        self._create_databases = create_databases
         self._log = log.absolute()
         self._identity = unprivileged()
         self._password = ""
+        self._reader_password = ""
         self._port = Port(self._directory / "port")
         self._pid = 0
 
     @property
     def url(self) -> str:
-        return f"postgresql://{USER}:{self._password}@{LOOPBACK}:{self._port.number}/{DATABASE}"
+        return self._url_for(OWNER, self._password)
+
+    @property
+    def reader_url(self) -> str:
+        """For people and their tools: may read everything, and change nothing."""
+        return self._url_for(READER, self._reader_password)
+
+    def _url_for(self, user: str, password: str) -> str:
+        return f"postgresql://{user}:{password}@{LOOPBACK}:{self._port.number}/{DATABASE}"
 
     def prepare(self) -> None:
         private_directory(self._directory)
         private_directory(self._log.parent)
         self._password = _kept_password(self._directory / "password")
+        self._reader_password = _kept_password(self._directory / "reader_password")
         self._port.secure()
+        layout = self._directory / "roles"
         if not self._data.exists():
+            layout.unlink(missing_ok=True)
             self._create_cluster()
+            write_private(layout, LAYOUT)
         _forget_reused_pid(self._data / "postmaster.pid")
+        if not layout.exists() or layout.read_text() != LAYOUT:
+            self._set_up_roles(self._data)
+            write_private(layout, LAYOUT)
 
     def launch(self, *, inherit: Sequence[int] = ()) -> Process:
         settings = {**_SETTINGS, "port": str(self._port.secure())}
@@ -122,7 +145,7 @@ class EmbeddedPostgres:
         hand_over(password_file, self._identity)
         self._run(
             "initdb",
-            *("-D", str(growing), "-U", USER, "--pwfile", str(password_file), "--auth", "scram-sha-256"),
+            *("-D", str(growing), "-U", SUPERUSER, "--pwfile", str(password_file), "--auth", "scram-sha-256"),
             *(
                 "--encoding",
                 "UTF8",
@@ -136,18 +159,32 @@ class EmbeddedPostgres:
             *("--data-checksums", "--no-sync", "--no-instructions"),
         )
         password_file.unlink()
-        self._run(
-            "postgres",
-            "--single",
-            "-F",
-            "-D",
-            str(growing),
-            "postgres",
-            input=f"CREATE DATABASE {DATABASE}\n",
-        )
+        self._single_user(growing, "postgres", [f"CREATE DATABASE {DATABASE}"], "-F")
+        self._set_up_roles(growing, "-F")
         growing.rename(self._data)
 
-    def _run(self, program: str, *arguments: str, input: str = "") -> None:
+    def _set_up_roles(self, data: Path, *options: str) -> None:
+        """In one transaction; done again it changes nothing."""
+        lines = statements(self._password, self._reader_password, create_databases=self._create_databases)
+        # -O: the superuser of the version before cannot be renamed by itself but in the catalog.
+        self._single_user(data, DATABASE, lines, "-O", *options)
+
+    def _single_user(self, data: Path, database: str, lines: Sequence[str], *options: str) -> None:
+        """As the superuser, who has no password. It goes on after an error: so that is looked for."""
+        said = self._run(
+            "postgres",
+            "--single",
+            *options,
+            "-D",
+            str(data),
+            database,
+            input="".join(f"{line}\n" for line in lines),
+        )
+        if (at := said.find("ERROR:")) >= 0:
+            raise ProgramFailed(f"postgres --single: {said[at:].splitlines()[0]}")
+
+    def _run(self, program: str, *arguments: str, input: str = "") -> str:
+        """What it said on standard error."""
         identity = self._identity
         done = subprocess.run(
             [str(self._binary(program)), *arguments],
@@ -160,6 +197,7 @@ class EmbeddedPostgres:
         )
         if done.returncode != 0:
             raise ProgramFailed(f"{program} ended with {done.returncode}: {done.stderr.strip()}")
+        return done.stderr
 
 
 def _installation(version: str) -> Path:
@@ -200,7 +238,7 @@ def _forget_reused_pid(file: Path) -> None:
 
 def _takes_clients(connection: socket.socket) -> bool:
     """Begin a session, just far enough for the server to ask for a password or to say that it cannot."""
-    parameters = b"user\0" + USER.encode() + b"\0database\0" + DATABASE.encode() + b"\0\0"
+    parameters = b"user\0" + OWNER.encode() + b"\0database\0" + DATABASE.encode() + b"\0\0"
     connection.settimeout(_PROBE_TIMEOUT)
     connection.sendall((8 + len(parameters)).to_bytes(4) + (3 << 16).to_bytes(4) + parameters)
     return connection.recv(512)[:1] == b"R"
