@@ -48,7 +48,8 @@ class DirectMethod:
             }
             length = headers.get("content-length", "")
             if length.isascii() and length.isdigit() and int(length) <= _MOST_BYTES:
-                address = scope["client"][0] if scope.get("client") else ""
+                client = scope["client"]
+                address = client[0] if client else ""
                 await self._serve(headers, address, receive, send)
                 return
         await self._others(scope, receive, send)
