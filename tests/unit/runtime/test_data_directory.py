@@ -55,7 +55,7 @@ def test_private_files_are_replaced_whole(tmp_path: Path) -> None:
 def test_connection_file_has_the_contract_s_fields(tmp_path: Path) -> None:
     write_connection(tmp_path, CONNECTION)
     file = tmp_path / "connection.json"
-    assert set(json.loads(file.read_text())) == {"http", "nats", "database", "token"}
+    assert set(json.loads(file.read_text())) == {"http", "nats", "database", "database_reader", "token"}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert read_connection(tmp_path) == CONNECTION
 
