@@ -1,5 +1,6 @@
 """Servers for tests: real ones, started by the fixture that needs them."""
 
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -15,6 +16,9 @@ from waterclock.core.runtime.ports import LOOPBACK
 
 def pytest_configure() -> None:
     mark_session()
+    if os.geteuid() == 0:
+        # Tests let jobs write where only root can. What is so by default is for tests/security, which takes it away.
+        os.environ.setdefault("WATERCLOCK_RUN_AS", "root")
     # Where the session was started in the background SIGINT is ignored, and would be by every child too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

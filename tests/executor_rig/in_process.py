@@ -1,6 +1,8 @@
 """Executors in this process, for tests that need no process of their own."""
 
 import asyncio
+import os
+import pwd
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,8 +15,17 @@ from waterclock.executor.service import Executor
 from waterclock.executor.worker import Worker
 
 
-def settings_for(url: str, data: Path, **settings: Any) -> Settings:
-    chosen = {"nats_url": url, "data": data, "partitions": PARTITIONS, "grace_seconds": 5.0, **settings}
+def settings_for(url: str, directory: Path, **settings: Any) -> Settings:
+    """Jobs run as we do: tests let them write where only we can. What they write is not in the data directory, which
+    they do not see."""
+    chosen = {
+        "nats_url": url,
+        "data": directory / "data",
+        "partitions": PARTITIONS,
+        "grace_seconds": 5.0,
+        "run_as": pwd.getpwuid(os.geteuid()).pw_name,
+        **settings,
+    }
     return Settings(**chosen)
 
 

@@ -3,7 +3,6 @@ own."""
 
 import asyncio
 import logging
-import os
 import secrets
 import signal
 import sys
@@ -36,10 +35,18 @@ from waterclock.core.runtime.embedded.nats import EmbeddedNats
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 from waterclock.core.runtime.embedded.server import EmbeddedServer, ServerProgram
 from waterclock.core.runtime.lifecycle import WRONG_USAGE, StopSignal
+from waterclock.core.runtime.own_process import close_to_inspection, environment_for, needed_by
 from waterclock.core.runtime.ports import LOOPBACK, Port, is_free
 from waterclock.core.runtime.processes.program import Component, ProgramFailed
 from waterclock.core.runtime.processes.supervisor import ChildFailed, Supervisor
-from waterclock.core.runtime.settings import Settings, SettingsError, as_environment, environment_variable
+from waterclock.core.runtime.settings import (
+    SECRETS,
+    Settings,
+    SettingsError,
+    as_environment,
+    environment_variable,
+    secrets_of,
+)
 from waterclock.core.runtime.tasks import supervised
 from waterclock.core.store.factory import ensure_bucket
 from waterclock.core.store.secret_keys import SecretKeys
@@ -47,7 +54,6 @@ from waterclock.core.store.store import StoreError
 
 _COMPONENTS = ("scheduler", "executor", "projector", "api")
 _USERS_OF_THE_DATABASE = ("projector", "api")
-_USERS_OF_SECRETS = ("executor", "api")
 PROCESSES = ("nats", "postgres", *_COMPONENTS)
 
 _KILL_MARGIN = 5.0
@@ -58,6 +64,7 @@ _log = logging.getLogger(__name__)
 
 async def up(settings: Settings, *, demo: bool) -> int:
     """Run until SIGINT or SIGTERM. Returns the exit code."""
+    close_to_inspection()
     structured_logs.setup("up", level=settings.log_level, format=settings.log_format)
     try:
         data = _directory(settings.data)
@@ -237,16 +244,14 @@ class _Installation:
         return self._component("api", ports)
 
     def _component(self, name: str, ports: Mapping[str, Port]) -> Component:
-        settings = msgspec.structs.replace(self._settings, metrics_port=None)
-        environment = {**os.environ, **as_environment(settings)}
-        if name not in _USERS_OF_SECRETS:
-            environment.pop(environment_variable("secrets_key"), None)
+        settings = needed_by(name, msgspec.structs.replace(self._settings, metrics_port=None))
         return Component(
             name,
             [sys.executable, "-m", "waterclock.api.cli", name],
-            environment,
+            {**environment_for(name), **as_environment(settings, without=SECRETS)},
             grace=settings.grace_seconds + _KILL_MARGIN,
             ports=ports,
+            secrets=secrets_of(settings),
         )
 
     def _listen_for_signals(self) -> None:

@@ -35,6 +35,7 @@ class Heartbeat:
         handlers: list[str],
         parcels: list[str],
         slots: Callable[[], tuple[int, int]],
+        protections: dict[str, str],
     ) -> None:
         """`slots`: returns how many there are and how many are in use."""
         self._bucket = bucket
@@ -49,6 +50,7 @@ class Heartbeat:
             handlers=handlers,
             parcels=parcels,
             started_at=now_us(),
+            protections=protections,
         )
         self._slots = slots
         self.state: InstanceState = "running"

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec import Struct
 
@@ -39,6 +39,7 @@ from waterclock.executor.limits.rate import RateLimits
 from waterclock.executor.logs.output import OutputLogs, answering_output_requests
 from waterclock.executor.metrics import ExecutorMetrics
 from waterclock.executor.perform.handler import Secrets
+from waterclock.executor.perform.job_confinement import confinement_of, users_of
 from waterclock.executor.perform.performers import Performers, queue_performers, worker_performers
 from waterclock.executor.secrets import SecretCache, SecretResolver
 from waterclock.executor.warden.client import WardenClient
@@ -86,6 +87,7 @@ class Executor:
         self._workers = workers
         self._runs_processes = processes
         self._slots: list[Slots] = []
+        self._protections: dict[str, str] = {}
 
     async def run(self, stop: StopSignal) -> None:
         settings, executor_id = self._settings, self.executor_id
@@ -107,7 +109,7 @@ class Executor:
             stop_requests = shared.stop_requests.subscribed(connection, executor_id)
             await scope.enter_async_context(stop_requests)
             await scope.enter_async_context(shared.recalls.heard(connection))
-            warden = await scope.enter_async_context(WardenClient.open()) if self._runs_processes else None
+            warden = await scope.enter_async_context(self._open_warden()) if self._runs_processes else None
             cache = SecretCache(connection, shared.secrets, secret_keys)
             if self._workers:
                 await scope.enter_async_context(cache.follow())
@@ -134,6 +136,19 @@ class Executor:
                 shared.reporter.report_rest()
                 await frames.close()
             await heartbeat.remove()
+
+    @asynccontextmanager
+    async def _open_warden(self) -> AsyncIterator[WardenClient]:
+        settings = self._settings
+        users, reported = users_of(settings)
+        async with WardenClient.open(confinement=confinement_of(settings), users=users) as warden:
+            self._protections = {**warden.protections, **reported}
+            for what, reason in self._protections.items():
+                if reason:
+                    _log.warning(
+                        "jobs run without a protection", extra={"protection": what, "reason": reason}
+                    )
+            yield warden
 
     async def _pools(
         self,
@@ -204,6 +219,7 @@ class Executor:
             handlers=sorted(name for worker in self._workers for name in worker.handlers),
             parcels=sorted(_may_share_messages(self._workers)),
             slots=self._total_and_used,
+            protections=self._protections,
         )
 
     def _total_and_used(self) -> tuple[int, int]:

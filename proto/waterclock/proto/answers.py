@@ -469,6 +469,8 @@ class Executor(Struct, frozen=True, kw_only=True):
     """Ids of the runs it has in hand; the first few hundred."""
     started_at: datetime
     seen_at: datetime
+    protections: dict[str, str] = {}
+    """What protects its machine from jobs: each with nothing, or with why it does not."""
 
 
 class Queue(Struct, frozen=True, kw_only=True):
@@ -541,6 +543,22 @@ class SystemStatus(Struct, frozen=True, kw_only=True):
     ok: bool
     checks: list[Check]
     load: Load = Load()
+
+
+class Diagnostic(Struct, frozen=True, kw_only=True):
+    """One thing that was looked at."""
+
+    check: str
+    verdict: Literal["ok", "warning", "problem"]
+    detail: str
+    advice: str = ""
+    """What to do about it."""
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    ok: bool
+    """There is no problem; there may be warnings."""
+    findings: list[Diagnostic]
 
 
 class Token(Struct, frozen=True, kw_only=True):

@@ -124,6 +124,9 @@ class ExecutorHeartbeat(Struct, frozen=True, kw_only=True):
     state: InstanceState = "running"
     started_at: Moment = 0
     at: Moment = 0
+    protections: Annotated[dict[str, str], Meta(max_length=100)] = {}
+    """What protects its machine from jobs: each with nothing, or with why it does not. Empty for one that runs none,
+    and for one of the version before."""
 
 
 class ProjectorHeartbeat(Struct, frozen=True, kw_only=True):

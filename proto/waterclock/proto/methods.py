@@ -536,6 +536,15 @@ SYSTEM_STATUS = Method(
     Rest("GET", "/v1/status"),
     command="status",
 )
+SYSTEM_DOCTOR = Method(
+    "system.doctor",
+    "What protects this installation, what is missing, and what to do about it",
+    queries.Nothing,
+    answers.Diagnosis,
+    "read",
+    Rest("GET", "/v1/doctor"),
+    command="doctor",
+)
 TOKENS_CREATE = Method(
     "tokens.create",
     "Make a token",

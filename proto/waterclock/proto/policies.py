@@ -135,6 +135,8 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_bytes: int | None = None
     open_files: int | None = None
     processes: int | None = None
+    file_bytes: int | None = None
+    """Of the largest file it may write."""
 
 
 class LimitsRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -143,3 +145,4 @@ class LimitsRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defau
     output_bytes: Bytes | Unsaid = UNSET
     open_files: Count | Unsaid = UNSET
     processes: Count | Unsaid = UNSET
+    file_bytes: Bytes | Unsaid = UNSET

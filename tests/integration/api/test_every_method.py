@@ -156,6 +156,7 @@ SAMPLES: dict[str, Sample] = {
     "queues.list": fixed(),
     "partitions.list": fixed(),
     "system.status": fixed(),
+    "system.doctor": fixed(),
     "tokens.create": fixed(scopes=["read"]),
     "tokens.list": fixed(),
     "tokens.revoke": of("token_id", World.token),

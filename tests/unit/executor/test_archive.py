@@ -1,6 +1,7 @@
 """Archives that try to get out, or to fill the disk."""
 
 import io
+import os
 import stat
 import tarfile
 import zipfile
@@ -8,8 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from waterclock.executor.perform import archive
-from waterclock.executor.perform.archive import BadArchive, unpack
+from waterclock.executor.warden import archive
+from waterclock.executor.warden.archive import BadArchive
+
+
+def unpack(file: Path, into: Path) -> None:
+    directory = os.open(into, os.O_RDONLY)
+    try:
+        with file.open("rb") as content:
+            archive.unpack(content, directory)
+    finally:
+        os.close(directory)
 
 
 def tar(path: Path, members: dict[str, bytes], **special: tarfile.TarInfo) -> Path:

@@ -49,6 +49,7 @@ COMMANDS = {
     "queues": "fleet",
     "partitions": "fleet",
     "status": "fleet",
+    "doctor": "fleet",
     "top": "fleet",
     "setup": "serve",
     "scheduler": "serve",

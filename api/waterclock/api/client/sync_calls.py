@@ -1165,6 +1165,11 @@ class SystemCalls(Noun):
         fields: dict[str, Any] = {}
         return self._wire.call(methods.SYSTEM_STATUS, request_of(methods.SYSTEM_STATUS, fields))
 
+    def doctor(self) -> answers.Diagnosis:
+        """What protects this installation, what is missing, and what to do about it."""
+        fields: dict[str, Any] = {}
+        return self._wire.call(methods.SYSTEM_DOCTOR, request_of(methods.SYSTEM_DOCTOR, fields))
+
 
 class TokensCalls(Noun):
     def create(

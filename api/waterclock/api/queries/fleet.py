@@ -68,6 +68,7 @@ async def executors(control: Bucket) -> list[Executor]:
             running=beat.running,
             started_at=datetime_of(beat.started_at),
             seen_at=datetime_of(beat.at),
+            protections=beat.protections,
         )
         for beat in sorted(beats, key=lambda beat: beat.instance)
     ]

@@ -35,6 +35,7 @@ async def status(app: Application, request: Nothing, caller: Caller) -> SystemSt
         _schedulers(fleet.owned_partitions(schedulers, app.settings.partitions)),
         Check(name="load", ok=not load.saturated and not load.crowded, detail=_in_words(load)),
         await _executors(app),
+        await _confinement(app),
         await _queues(app, schedulers, load.backlog),
         await _read_models(app, caller),
     ]
@@ -108,6 +109,23 @@ async def _executors(app: Application) -> Check:
     active = [executor for executor in found if executor.status == "ACTIVE"]
     slots, busy = sum(e.slots for e in active), sum(e.busy for e in active)
     return Check(name="executors", ok=bool(active), detail=f"{len(active)} with {busy} of {slots} slots busy")
+
+
+async def _confinement(app: Application) -> Check:
+    """What is missing is said and does not make it red: it is a property of the machine, and nothing has changed."""
+    found = await fleet.executors(app.control)
+    missing = sorted({what for executor in found for what, why in executor.protections.items() if why})
+    there = sorted({what for executor in found for what in executor.protections} - set(missing))
+    detail = f"of jobs, by: {_listed(there)}"
+    return Check(
+        name="confinement",
+        ok=True,
+        detail=f"{detail}; not by: {_listed(missing)} (see `waterclock doctor`)" if missing else detail,
+    )
+
+
+def _listed(protections: list[str]) -> str:
+    return ", ".join(what.replace("_", " ") for what in protections) or "nothing"
 
 
 async def _queues(app: Application, schedulers: list[SchedulerHeartbeat], due: int) -> Check:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from waterclock.core.runtime.own_process import forget_secrets, needed_by
 from waterclock.core.runtime.settings import Settings, SettingsError
 from waterclock.core.runtime.tls import with_database_tls
 
@@ -143,7 +144,8 @@ def resolved(settings: Settings, component: str) -> Settings:
     if settings.nats_url is None:
         where = f"no {settings.data / 'connection.json'}: is `waterclock up` running?"
         raise SettingsError("nats_url", "a URL like nats://host:4222", "nothing", where)
-    return with_database_tls(_as_role(settings, settings.nats_url, component))
+    forget_secrets(component)
+    return with_database_tls(needed_by(component, _as_role(settings, settings.nats_url, component)))
 
 
 def _as_role(settings: Settings, given: str, role: str) -> Settings:

@@ -21,6 +21,7 @@ import uvloop
 
 from waterclock.core.runtime import structured_logs
 from waterclock.core.runtime.metrics import serving_metrics
+from waterclock.core.runtime.own_process import close_to_inspection
 from waterclock.core.runtime.settings import Settings, SettingsError
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 200_000
@@ -77,6 +78,7 @@ def ready() -> None:
 
 def run_service(component: str, entry: Entry, settings: Settings) -> int:
     """The main function of a component's process. Returns its exit code."""
+    close_to_inspection()
     structured_logs.setup(component, level=settings.log_level, format=settings.log_format)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_LIMIT))
     with infrequent_garbage_collection(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -7,7 +7,7 @@ the default.
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -15,6 +15,18 @@ import msgspec
 from msgspec import Meta, Struct
 
 ENVIRONMENT_PREFIX = "WATERCLOCK_"
+SECRETS_FD = "WATERCLOCK_SECRETS_FD"
+"""Of a component that `waterclock up` starts: where it reads the settings that are secret. The environment that a
+process began with stays where others can look."""
+SECRETS = (
+    "token",
+    "nats_url",
+    "database_url",
+    "secrets_key",
+    "alert_secret",
+    "alert_routing_key",
+    "alert_webhook",
+)
 FILE = Path("waterclock.toml")
 
 _USER_OF_URL = re.compile(r"://[^@/\s]*@")
@@ -24,6 +36,7 @@ Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 (an
 Count = Annotated[int, Meta(ge=1, le=1024, description="a number from 1 to 1024")]
 Seconds = Annotated[float, Meta(ge=0, le=86_400, description="seconds, from 0 to 86400")]
 Bytes = Annotated[int, Meta(ge=1, description="a number of bytes, at least 1")]
+Processes = Annotated[int, Meta(ge=1, le=4_000_000, description="a number from 1 to 4000000")]
 Directory = Annotated[Path, Meta(description="a directory")]
 File = Annotated[Path, Meta(description="a file")]
 Tls = Annotated[Literal["auto", "on", "off"], Meta(description="auto, on or off")]
@@ -157,7 +170,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Whether HTTP jobs may call loopback addresses. Without a value only where `waterclock up` runs everything on one
     machine, whose commands can do so anyway."""
     run_as: Annotated[str, Meta(min_length=1, description="the name of a user")] | None = None
-    """The user that commands run as; only root can choose another than itself."""
+    """The user that commands run as; only root can choose another than itself. Without a value each running job of a
+    root executor has a user of its own; `root` lets them run as root, and read all that root can."""
+    job_processes: Processes = 4096
+    """How many processes and threads a job may have; where jobs share a user, all of them together."""
+    job_processes_max: Processes = 16_384
+    """How many a job may ask for in its `limits`."""
+    job_file_bytes: Bytes = 16 * 1024 * 1024 * 1024
+    """How large a file a job may write."""
+    job_file_bytes_max: Bytes = 1024 * 1024 * 1024 * 1024
+    """How large a file a job may ask for in its `limits`."""
+    jobs_memory_bytes: Bytes | None = None
+    """How much memory the jobs of an executor may use together, where it can make a cgroup (version 2) for them.
+    Without a value four fifths of what the machine has."""
     cache_bytes: Bytes = 1024 * 1024 * 1024
     """How many bytes an executor keeps of the artifacts it has fetched."""
 
@@ -224,14 +249,36 @@ def environment_variable(setting: str) -> str:
     return ENVIRONMENT_PREFIX + setting.upper()
 
 
-def as_environment(settings: Settings) -> dict[str, str]:
+def as_environment(settings: Settings, *, without: Collection[str] = ()) -> dict[str, str]:
     """The variables from which another process loads these same settings."""
-    values = {field.name: getattr(settings, field.name) for field in msgspec.structs.fields(Settings)}
+    values = {
+        field.name: getattr(settings, field.name)
+        for field in msgspec.structs.fields(Settings)
+        if field.name not in without
+    }
     return {
         environment_variable(name): ",".join(value) if isinstance(value, tuple) else str(value)
         for name, value in values.items()
         if value is not None
     }
+
+
+def secrets_of(settings: Settings) -> dict[str, str]:
+    """Those that are not for the environment, as `load` reads them from the descriptor in `SECRETS_FD`."""
+    return {name: value for name in SECRETS if (value := getattr(settings, name)) is not None}
+
+
+_secrets: dict[str, str] = {}
+
+
+def _inherited_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """Read once; afterwards nobody else can."""
+    descriptor = environ.get(SECRETS_FD)
+    if descriptor is not None:
+        os.environ.pop(SECRETS_FD, None)
+        with open(int(descriptor), "rb") as pipe:
+            _secrets.update(msgspec.json.decode(pipe.read(), type=dict[str, str]))
+    return _secrets
 
 
 class SettingsError(Exception):
@@ -255,10 +302,13 @@ def load(
             raise SettingsError(key, f"one of {', '.join(fields)}", f"{key} = …", file_name)
 
     values: dict[str, Any] = {}
+    secrets = _inherited_secrets(environ)
     for name, field in fields.items():
         variable = environment_variable(name)
         if flags.get(name) is not None:
             values[name] = _convert(name, flags[name], field.type, f"flag --{name.replace('_', '-')}")
+        elif name in secrets:
+            values[name] = _convert(name, secrets[name], field.type, "waterclock up")
         elif environ.get(variable, "") != "":
             values[name] = _convert(name, environ[variable], field.type, f"environment {variable}")
         elif name in from_file:

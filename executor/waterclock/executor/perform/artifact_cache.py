@@ -35,7 +35,7 @@ class ArtifactCache:
         """The artifact as a file that stays for the duration. Raises NoSuchArtifact or StoreError."""
         if _DIGEST.fullmatch(artifact) is None:
             raise NoSuchArtifact(f"{artifact} is not like sha256:… with 64 hexadecimal digits")
-        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o711)
         file = self._directory / artifact.removeprefix("sha256:")
         async with self._fetching[artifact]:
             while (lock := await self._lock(file)) is None:

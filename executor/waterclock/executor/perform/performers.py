@@ -1,11 +1,10 @@
 """Which performer runs which kind of job. A new kind is a file beside this one and a line here."""
 
-import pwd
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
 
-from waterclock.core.runtime.settings import Settings, SettingsError
+from waterclock.core.runtime.settings import Settings
 from waterclock.core.store.store import Store
 from waterclock.executor.attempt_record import Attempt, Result
 from waterclock.executor.in_flight import RunningAttempt
@@ -13,6 +12,7 @@ from waterclock.executor.logs.output import OutputLogs
 from waterclock.executor.perform.artifact import ArtifactPerformer
 from waterclock.executor.perform.artifact_cache import ArtifactCache
 from waterclock.executor.perform.handler import HandlerPerformer, Secrets
+from waterclock.executor.perform.job_confinement import artifact_directory, most_of
 from waterclock.executor.perform.process import ProcessPerformer
 from waterclock.executor.warden.client import WardenClient
 from waterclock.executor.worker import Worker
@@ -36,15 +36,15 @@ async def queue_performers(
     """For everything that any executor of a queue can run: all kinds but handlers."""
     from waterclock.executor.perform.http import HttpPerformer  # aiohttp, which a worker does without
 
-    process = ProcessPerformer(warden, outputs, identity=_identity(settings.run_as))
-    cache = ArtifactCache(artifacts, settings.data.absolute() / "artifacts", settings.cache_bytes)
+    process = ProcessPerformer(warden, outputs, most_of(settings))
+    cache = ArtifactCache(artifacts, artifact_directory(settings), settings.cache_bytes)
     async with HttpPerformer.open(
         outputs, private=settings.http_private, loopback=bool(settings.http_loopback)
     ) as http:
         yield {
             Shell: process,
             Argv: process,
-            Artifact: ArtifactPerformer(process, cache, warden.root),
+            Artifact: ArtifactPerformer(process, cache, warden),
             Http: http,
         }
 
@@ -54,14 +54,3 @@ def worker_performers(worker: Worker, outputs: OutputLogs, secrets: Secrets) -> 
     """For the handlers of one worker."""
     with HandlerPerformer.open(worker.handlers, worker.slots, outputs, secrets) as handler:
         yield {Handler: handler}
-
-
-def _identity(name: str | None) -> tuple[int, int] | None:
-    """User and group of somebody on this machine."""
-    if name is None:
-        return None
-    try:
-        user = pwd.getpwnam(name)
-    except KeyError:
-        raise SettingsError("run_as", "a user of this machine", name, "executor") from None
-    return user.pw_uid, user.pw_gid

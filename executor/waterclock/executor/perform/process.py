@@ -26,6 +26,7 @@ _INHERITED = ("PATH", "HOME", "LANG", "TZ")
 _MAX_VARIABLE_BYTES = 96 * 1024
 """The kernel takes no longer string than 128 KiB; a larger payload is on stdin only."""
 _NO_LIMITS = Limits()
+_OVER = {"SIGXCPU": ": over its CPU limit", "SIGXFSZ": ": over the limit on the size of a file"}
 _SIGNAL_EXIT_CODE = 128
 """A process ended by a signal has no exit code; shells show this plus the signal's number."""
 
@@ -33,12 +34,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ProcessPerformer:
-    def __init__(
-        self, warden: WardenClient, outputs: OutputLogs, *, identity: tuple[int, int] | None = None
-    ) -> None:
+    def __init__(self, warden: WardenClient, outputs: OutputLogs, most: Limits = _NO_LIMITS) -> None:
+        """`most`: what a job may ask for at most; 0 is any number."""
         self._warden = warden
         self._outputs = outputs
-        self._identity = identity
+        self._most = most
         self._directories = warden.directories
         self._home = Path.cwd()
 
@@ -86,13 +86,12 @@ class ProcessPerformer:
         payload = payload_of(attempt)
         process = self._warden.start(
             argv,
-            environment_of(attempt, running.filled(own_env), payload),
+            environment_of(attempt, running.filled(own_env), payload, home=self._home_of(directory)),
             directory=directory,
             stdin=payload,
             on_output=log.write,
             output_bytes=self._outputs.limit_of(attempt.item.spec),
-            limits=_limits(attempt.item.spec.limits),
-            identity=self._identity,
+            limits=limits_of(attempt.item.spec.limits, self._most),
             lease_seconds=HELD_SECONDS if attempt.fencing_token is not None else 0.0,
         )
 
@@ -120,6 +119,10 @@ class ProcessPerformer:
             self._warden.stop(process, grace=0)
             raise
         return exited
+
+    def _home_of(self, directory: str) -> str | None:
+        """A user of the job's own has no home, and cannot reach ours."""
+        return None if self._directories.owner_of(directory) is None else directory
 
     def _resolve_program(self, command: Sequence[str]) -> Sequence[str]:
         """A program named by a relative path is looked for where the executor was started."""
@@ -152,18 +155,24 @@ def _reason(code: int) -> str:
         name = signal.Signals(-code).name
     except ValueError:
         name = f"signal {-code}"
-    return f"killed by {name}" + (": over its CPU limit" if name == "SIGXCPU" else "")
+    return f"killed by {name}{_OVER.get(name, '')}"
 
 
-def _limits(wanted: policies.Limits | None) -> Limits:
+def limits_of(wanted: policies.Limits | None, most: Limits) -> Limits:
+    """What a job asked for, in the units of `ulimit`, and no more than it may have."""
     if wanted is None:
         return _NO_LIMITS
     return Limits(
         cpu_seconds=ceil(wanted.cpu_seconds or 0),
-        memory_kib=(wanted.memory_bytes or 0) // 1024,
+        memory_kib=ceil((wanted.memory_bytes or 0) / 1024),
         open_files=wanted.open_files or 0,
-        processes=wanted.processes or 0,
+        processes=_at_most(wanted.processes, most.processes),
+        file_blocks=_at_most(ceil((wanted.file_bytes or 0) / 512), most.file_blocks),
     )
+
+
+def _at_most(wanted: int | None, most: int) -> int:
+    return min(wanted or 0, most) if most else wanted or 0
 
 
 def payload_of(attempt: Attempt) -> bytes:
@@ -173,11 +182,17 @@ def payload_of(attempt: Attempt) -> bytes:
 
 
 def environment_of(
-    attempt: Attempt, own: Mapping[str, str], payload: bytes, base: Mapping[str, str] = os.environ
+    attempt: Attempt,
+    own: Mapping[str, str],
+    payload: bytes,
+    base: Mapping[str, str] = os.environ,
+    home: str | None = None,
 ) -> dict[str, str]:
     """A few variables of the executor's, the job's own, and the facts of the attempt."""
     item = attempt.item
     env = {name: base[name] for name in _INHERITED if name in base}
+    if home is not None:
+        env["HOME"] = home
     env.setdefault("PATH", os.defpath)
     env.update(own)
     env["WATERCLOCK_RUN_ID"] = item.run_id

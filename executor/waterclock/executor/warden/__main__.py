@@ -1,4 +1,4 @@
-"""`python -m waterclock.executor.warden FD ROOT`: started by the executor only."""
+"""`python -m waterclock.executor.warden FD ROOT CONFINEMENT`: started by the executor only."""
 
 import ctypes
 import os
@@ -7,7 +7,11 @@ import signal
 import socket
 import sys
 
+import msgspec
+
+from waterclock.executor.warden.confinement import Confinement, close_to_inspection, confine
 from waterclock.executor.warden.loop import Warden
+from waterclock.executor.warden.messages import Confined
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
@@ -29,7 +33,11 @@ def main() -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    Warden(link, sys.argv[2]).run()
+    protections = confine(msgspec.json.decode(sys.argv[3], type=Confinement))
+    close_to_inspection()
+    if os.geteuid() == 0:
+        os.setgroups([])
+    Warden(link, sys.argv[2]).run(Confined(protections))
 
 
 def _raise_priority() -> None:

@@ -13,12 +13,19 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
+import msgspec
+from msgspec import structs
+
+from waterclock.executor.warden import cgroup
 from waterclock.executor.warden.abandoned import (
     directory_prefix,
     kill_abandoned,
     remove_abandoned_directories,
 )
+from waterclock.executor.warden.confinement import ARTIFACTS, Confinement
+from waterclock.executor.warden.job_users import JobUsers
 from waterclock.executor.warden.messages import (
+    Confined,
     Exited,
     Limits,
     Output,
@@ -58,10 +65,12 @@ class Process:
 class WardenClient(asyncio.Protocol):
     """Starts and stops processes through the warden."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, users: JobUsers | None = None) -> None:
         self.root = root
         """Where working directories are. It is removed with everything in it when the executor ends."""
-        self.directories = WorkingDirectories(root)
+        self.directories = WorkingDirectories(root, users)
+        self.protections: dict[str, str] = {}
+        """What protects this machine from jobs: each with nothing, or with why it does not."""
         self._transport: asyncio.WriteTransport | None = None
         self._unpacker = Unpacker()
         self._numbers = count(1)
@@ -69,19 +78,29 @@ class WardenClient(asyncio.Protocol):
         self._requests: list[bytes] = []
         self._loop = asyncio.get_running_loop()
         self._lost: asyncio.Future[None] = self._loop.create_future()
+        self._confined: asyncio.Future[None] = self._loop.create_future()
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, root: Path | None = None) -> AsyncIterator["WardenClient"]:
-        """Start a warden whose working directories lie under `root` (the system's temporary directory)."""
+    async def open(
+        cls,
+        root: Path | None = None,
+        *,
+        confinement: Confinement | None = None,
+        users: JobUsers | None = None,
+    ) -> AsyncIterator["WardenClient"]:
+        """Start a warden whose working directories lie under `root` (the system's temporary directory), and each of
+        which belongs to one of the users."""
         await asyncio.to_thread(_clear_up, root)
-        work = Path(tempfile.mkdtemp(prefix=directory_prefix(), dir=root))
+        work = _make_root(root)
+        wanted = structs.replace(confinement or Confinement(), artifacts_at=str(work / ARTIFACTS))
         ours, theirs = socket.socketpair()
         with theirs:
-            warden = _start_warden(theirs.fileno(), work)
+            warden = _start_warden(theirs.fileno(), work, wanted)
         loop = asyncio.get_running_loop()
-        transport, client = await loop.create_connection(lambda: cls(work), sock=ours)
+        transport, client = await loop.create_connection(lambda: cls(work, users), sock=ours)
         try:
+            await client._confined
             yield client
         finally:
             client._transport = None
@@ -100,8 +119,8 @@ class WardenClient(asyncio.Protocol):
         on_output: Callable[[bytes], None],
         output_bytes: int,
         limits: Limits,
-        identity: tuple[int, int] | None = None,
         lease_seconds: float = 0.0,
+        unpack: str = "",
     ) -> Process:
         """`ended` fails with CannotStart if it could not be started; `on_output` gets its output, piece by piece."""
         number = next(self._numbers)
@@ -109,7 +128,16 @@ class WardenClient(asyncio.Protocol):
         self._live[number] = process
         self._request(
             Start(
-                number, list(argv), dict(env), directory, stdin, output_bytes, limits, identity, lease_seconds
+                number,
+                list(argv),
+                dict(env),
+                directory,
+                stdin,
+                output_bytes,
+                limits,
+                self.directories.owner_of(directory),
+                lease_seconds,
+                unpack,
             )
         )
         return process
@@ -147,6 +175,9 @@ class WardenClient(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         for body in self._unpacker.feed(data):
             match decode_report(body):
+                case Confined(protections=protections):
+                    self.protections = protections
+                    self._confined.set_result(None)
                 case Output(number=number, data=data):
                     self._live[number].on_output(data)
                 case Exited() as exited:
@@ -160,6 +191,7 @@ class WardenClient(asyncio.Protocol):
         for process in self._live.values():
             _fail(process.ended, WardenLost())
         self._live.clear()
+        _fail(self._confined, WardenLost())
         if not asked_for:
             _fail(self._lost, WardenLost())
 
@@ -169,11 +201,20 @@ def _clear_up(root: Path | None) -> None:
     if killed := kill_abandoned():
         _log.warning("killed processes that an executor had left behind", extra={"processes": killed})
     remove_abandoned_directories(root or Path(tempfile.gettempdir()))
+    cgroup.remove_empty()
 
 
-def _start_warden(link: int, work: Path) -> "subprocess.Popen[bytes]":
+def _make_root(parent: Path | None) -> Path:
+    """A job of another user must get to its own directory in it, and may not see which others there are."""
+    root = Path(tempfile.mkdtemp(prefix=directory_prefix(), dir=parent))
+    root.chmod(0o711)
+    return root
+
+
+def _start_warden(link: int, work: Path, confinement: Confinement) -> "subprocess.Popen[bytes]":
+    wanted = msgspec.json.encode(confinement).decode()
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "waterclock.executor.warden", str(link), str(work)],
+        [sys.executable, "-P", "-m", "waterclock.executor.warden", str(link), str(work), wanted],
         pass_fds=[link],
         stdin=subprocess.DEVNULL,
         start_new_session=True,

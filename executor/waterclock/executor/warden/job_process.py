@@ -4,11 +4,11 @@ import math
 import os
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
-from waterclock.executor.warden import process_tree
+from waterclock.executor.warden import process_tree, unpacker
 from waterclock.executor.warden.messages import MAX_LINE_BYTES, Exited, Limits, Start
 from waterclock.executor.warden.pipes import OutputPipes
 
@@ -113,33 +113,57 @@ def kill(pid: int, number: signal.Signals) -> None:
 
 
 def _launch(request: Start, stdin: int, stdout: int, stderr: int) -> int:
-    """Returns the pid. The caller is single-threaded: the working directory is inherited from it."""
-    argv = request.argv
-    program = _find_program(argv[0], request.env)
-    if request.limits.any:
-        argv = ["/bin/sh", "-c", f'{_ulimits(request.limits)} exec "$0" "$@"', program, *argv[1:]]
-        program = argv[0]
+    """Returns the pid. The caller is single-threaded: working directory and user are inherited from it."""
     try:
-        if request.identity is not None:
-            return _launch_as(
-                request.identity, program, argv, request.env, request.directory, (stdin, stdout, stderr)
-            )
         os.chdir(request.directory)
-        return os.posix_spawn(
-            program,
-            argv,
-            request.env,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, stdin, 0),
-                (os.POSIX_SPAWN_DUP2, stdout, 1),
-                (os.POSIX_SPAWN_DUP2, stderr, 2),
-            ],
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_SIGNALS_TO_RESET,
-        )
+        if request.unpack:
+            return unpacker.launch(request.unpack, request.directory, request.identity, stderr)
+        with _as_user(request.identity):
+            argv = request.argv
+            program = _find_program(argv[0], request.env)
+            if request.limits.any:
+                argv = ["/bin/sh", "-c", f'{_ulimits(request.limits)} exec "$0" "$@"', program, *argv[1:]]
+                program = argv[0]
+            return os.posix_spawn(
+                program,
+                argv,
+                request.env,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, stdin, 0),
+                    (os.POSIX_SPAWN_DUP2, stdout, 1),
+                    (os.POSIX_SPAWN_DUP2, stderr, 2),
+                ],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_SIGNALS_TO_RESET,
+            )
     except (OSError, ValueError) as error:
-        raise CannotStart(f"cannot start {request.argv[0]}: {_message(error)}") from error
+        hint = ""
+        if isinstance(error, PermissionError) and request.identity is not None:
+            hint = f" (it runs as user {request.identity[0]}; see the setting run_as)"
+        raise CannotStart(f"cannot start {request.argv[0]}: {_message(error)}{hint}") from error
+
+
+@contextmanager
+def _as_user(identity: tuple[int, int] | None) -> Iterator[None]:
+    """What is started meanwhile belongs to that user for good: executing a program makes the effective user its saved
+    one. Forking to change the user in the child would cost more than all the rest.
+
+    We ourselves can be signalled by that user for that moment; but of an id of a job's own there is no other process.
+    """
+    if identity is None:
+        yield
+        return
+    user, group = identity
+    os.setresgid(group, group, 0)
+    try:
+        os.setresuid(user, user, 0)
+        try:
+            yield
+        finally:
+            os.setresuid(0, 0, 0)
+    finally:
+        os.setresgid(0, 0, 0)
 
 
 def _find_program(name: str, env: dict[str, str]) -> str:
@@ -161,35 +185,9 @@ def _ulimits(limits: Limits) -> str:
     ]
     if limits.processes:
         parts.append(f"ulimit -u {limits.processes} 2>/dev/null || ulimit -p {limits.processes};")
+    if limits.file_blocks:
+        parts.append(f"ulimit -f {limits.file_blocks};")
     return " ".join(parts)
-
-
-def _launch_as(
-    identity: tuple[int, int],
-    program: str,
-    argv: list[str],
-    env: dict[str, str],
-    directory: str,
-    fds: tuple[int, int, int],
-) -> int:
-    user, group = identity
-    os.chown(directory, user, group)
-    process = subprocess.Popen(
-        argv,
-        executable=program,
-        env=env,
-        cwd=directory,
-        stdin=fds[0],
-        stdout=fds[1],
-        stderr=fds[2],
-        user=user,
-        group=group,
-        extra_groups=(),
-        start_new_session=True,
-        restore_signals=True,
-    )
-    process.returncode = 0  # the warden reaps it itself
-    return process.pid
 
 
 def _message(error: OSError | ValueError) -> str:

@@ -11,6 +11,7 @@ from typing import assert_never
 from waterclock.executor.warden import process_tree
 from waterclock.executor.warden.job_process import CannotStart, JobProcess, kill
 from waterclock.executor.warden.messages import (
+    Confined,
     Output,
     Renew,
     Report,
@@ -53,8 +54,10 @@ class Warden:
         self._child_died = _wakeup_on_child()
         self._incarnation = process_tree.incarnation()
 
-    def run(self) -> None:
+    def run(self, confined: Confined) -> None:
         """Until the executor closes the socket."""
+        self._send(confined)
+        self._flush_reports()
         self._epoll.register(self._link, select.EPOLLIN)
         self._epoll.register(self._child_died, select.EPOLLIN)
         try:

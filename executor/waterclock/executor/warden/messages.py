@@ -18,10 +18,14 @@ class Limits(Struct, frozen=True, array_like=True):
     memory_kib: int = 0
     open_files: int = 0
     processes: int = 0
+    file_blocks: int = 0
+    """Of 512 bytes, the largest file that it may write."""
 
     @property
     def any(self) -> bool:
-        return bool(self.cpu_seconds or self.memory_kib or self.open_files or self.processes)
+        return bool(
+            self.cpu_seconds or self.memory_kib or self.open_files or self.processes or self.file_blocks
+        )
 
 
 class Start(Struct, frozen=True, array_like=True, tag=1):
@@ -37,6 +41,8 @@ class Start(Struct, frozen=True, array_like=True, tag=1):
     """User and group to run as; None: our own."""
     lease_seconds: float = 0.0
     """Kill it when so much time has passed without a renewal; 0: it has no lease."""
+    unpack: str = ""
+    """An archive to unpack into the directory, instead of running a program."""
 
 
 class Stop(Struct, frozen=True, array_like=True, tag=2):
@@ -51,6 +57,12 @@ class Renew(Struct, frozen=True, array_like=True, tag=6):
 
     number: int
     seconds: float
+
+
+class Confined(Struct, frozen=True, array_like=True, tag=7):
+    """The first report: what protects this machine from jobs, each with nothing or with why it does not."""
+
+    protections: dict[str, str]
 
 
 class StartFailed(Struct, frozen=True, array_like=True, tag=3):
@@ -87,7 +99,7 @@ class Exited(Struct, frozen=True, array_like=True, tag=5):
 
 
 Request = Start | Stop | Renew
-Report = StartFailed | Output | Exited
+Report = Confined | StartFailed | Output | Exited
 
 MAX_LINE_BYTES = 64 * 1024
 

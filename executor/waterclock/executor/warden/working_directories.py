@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
+from waterclock.executor.warden.job_users import JobUsers
+
 _MADE_AHEAD = 16
 _MAX_KEPT = 64
 
@@ -21,8 +23,9 @@ Fingerprint = tuple[int, int, int, int]
 
 
 class WorkingDirectories:
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, users: JobUsers | None = None) -> None:
         self._root = root
+        self._users = users
         self._numbers = count(1)
         self._ready: deque[str] = deque()
         self._made: dict[str, Fingerprint] = {}
@@ -47,6 +50,11 @@ class WorkingDirectories:
             return False
         self._ready.append(directory)
         return True
+
+    def owner_of(self, directory: str) -> tuple[int, int] | None:
+        """The user and the group whose own a directory is; None where jobs have no users of their own."""
+        new = self._made.get(directory)
+        return None if self._users is None or new is None else (new[2], new[3])
 
     async def remove(self, directory: str) -> None:
         """Remove a directory and all that is in it, in one batch with those of other jobs that end meanwhile."""
@@ -82,6 +90,8 @@ class WorkingDirectories:
     def _make(self) -> str:
         directory = f"{self._root}/{next(self._numbers)}"
         os.mkdir(directory, 0o700)
+        if self._users is not None:
+            os.chown(directory, *self._users.take())
         fingerprint = _fingerprint(directory)
         assert fingerprint is not None
         self._made[directory] = fingerprint

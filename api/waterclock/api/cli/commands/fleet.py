@@ -52,6 +52,20 @@ def status(json: Json = False, data: Data = None) -> int:
     return 0 if found.ok else 1
 
 
+def doctor(json: Json = False, data: Data = None) -> int:
+    """Say what protects this installation, what is missing, and what to do about it. Exit 1 if there is a problem."""
+    with connected(data) as wire:
+        found = wire.call(methods.SYSTEM_DOCTOR, Nothing())
+    if json:
+        print_json(found)
+    else:
+        for finding in found.findings:
+            print(f"{marked(finding.verdict == 'ok')} {finding.check:<28} {finding.detail}")
+            if finding.advice:
+                print(f"  {'':<28} -> {finding.advice}")
+    return 0 if found.ok else 1
+
+
 def _executor_table(executors: Sequence[Executor]) -> str:
     rows = [
         (

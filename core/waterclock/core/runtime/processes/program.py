@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from waterclock.core.runtime.lifecycle import READY_FD
 from waterclock.core.runtime.ports import Port
 from waterclock.core.runtime.processes.process import Process, spawn
+from waterclock.core.runtime.settings import SECRETS_FD
 
 
 class ProgramFailed(Exception):
@@ -50,7 +53,8 @@ class Program(Protocol):
 
 
 class Component:
-    """One of our own services. It inherits a pipe and writes to it when it is ready (`lifecycle.ready`).
+    """One of our own services. It inherits a pipe and writes to it when it is ready (`lifecycle.ready`), and another
+    from which it reads the settings that are secret.
 
     `ports` are secured at every start and given in environment variables of these names. What it prints goes to `log`,
     or where ours goes.
@@ -67,6 +71,7 @@ class Component:
         grace: float,
         log: Path | None = None,
         ports: Mapping[str, Port] | None = None,
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.grace = grace
@@ -74,15 +79,19 @@ class Component:
         self._env = env
         self._log = log
         self._ports = ports or {}
+        self._secrets = msgspec.json.encode(secrets or {})
 
     def launch(self) -> Launched:
         ports = {variable: str(port.secure()) for variable, port in self._ports.items()}
         reader, writer = os.pipe()
+        secrets, pen = os.pipe()
+        os.write(pen, self._secrets)  # far less than a pipe holds
+        os.close(pen)
         try:
             process = spawn(
                 self._argv,
-                env={**self._env, **ports, READY_FD: str(writer)},
-                pass_fds=[writer],
+                env={**self._env, **ports, READY_FD: str(writer), SECRETS_FD: str(secrets)},
+                pass_fds=[writer, secrets],
                 log=self._log,
             )
         except BaseException:
@@ -90,6 +99,7 @@ class Component:
             raise
         finally:
             os.close(writer)
+            os.close(secrets)
         return _LaunchedComponent(process, reader, list(self._ports.values()))
 
 
