@@ -88,7 +88,9 @@ class CatchUp(Struct, frozen=True, kw_only=True):
 
 class CatchUpRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     policy: CatchUpPolicy | UnsetType = UNSET
+    """What becomes of fires that came due in a downtime: none, the latest or all of them."""
     window_seconds: SecondsFromZero | UnsetType = UNSET
+    """How old a fire may be that is caught up on."""
 
 
 class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -103,14 +105,21 @@ class Retry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class RetryRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     initial_seconds: SecondsFromZero | UnsetType = UNSET
+    """The wait before the first repeat."""
     factor: Annotated[float, Meta(ge=1, le=1_000)] | UnsetType = UNSET
+    """By how much the wait grows with each one."""
     max_seconds: SecondsFromZero | UnsetType = UNSET
+    """The longest wait."""
     jitter: bool | UnsetType = UNSET
+    """Whether waits are spread, so that what failed together does not come back together."""
     retry_on_timeout: bool | UnsetType = UNSET
+    """Whether an attempt that took too long is repeated."""
     non_retryable_exit_codes: (
         Annotated[list[Annotated[int, Meta(ge=-255, le=255)]], Meta(max_length=256)] | UnsetType
     ) = UNSET
+    """Exit codes after which nothing is repeated."""
     non_retryable_errors: Annotated[list[Key], Meta(max_length=256)] | UnsetType = UNSET
+    """Names of exceptions after which nothing is repeated."""
 
 
 class Retention(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -123,8 +132,11 @@ class Retention(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class RetentionRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     days: Annotated[float, Meta(gt=0, le=36_525)] | Unsaid = UNSET
+    """How many days."""
     successes: Annotated[int, Meta(ge=0, le=2**31 - 1)] | Unsaid = UNSET
+    """How many that succeeded."""
     failures: Annotated[int, Meta(ge=0, le=2**31 - 1)] | Unsaid = UNSET
+    """How many that did not."""
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -141,8 +153,14 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class LimitsRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     cpu_seconds: Seconds | Unsaid = UNSET
+    """CPU time of its process."""
     memory_bytes: Bytes | Unsaid = UNSET
+    """Address space of its process."""
     output_bytes: Bytes | Unsaid = UNSET
+    """How much of its output is kept."""
     open_files: Count | Unsaid = UNSET
+    """How many files it may have open."""
     processes: Count | Unsaid = UNSET
+    """How many processes its user may have."""
     file_bytes: Bytes | Unsaid = UNSET
+    """How large a file it may write."""

@@ -104,14 +104,19 @@ class Http(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kin
 
 class HttpRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     url: Annotated[str, Meta(min_length=1, max_length=8_192)]
+    """Where to."""
     method: Annotated[str, Meta(min_length=1, max_length=32)] | UnsetType = UNSET
+    """GET if not said."""
     headers: Headers | Unsaid = UNSET
+    """Headers of the request."""
     body: Any | UnsetType = UNSET
+    """JSON, or a text that is sent as it is."""
     ok: (
         Annotated[int, Meta(ge=100, le=599)]
         | Annotated[list[Annotated[int, Meta(ge=100, le=599)]], Meta(max_length=500)]
         | Unsaid
     ) = UNSET
+    """Statuses that count as success; 200 to 299 if none is said."""
 
 
 class Handler(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="handler"):
@@ -141,6 +146,7 @@ class FanOut(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class FanOutRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     over: Annotated[Any, about('A list, `{"range": N}`, `{"from": "node id"}` or `{"lines": "sha256:…"}`.')]
     max_concurrency: Count | UnsetType = UNSET
+    """How many members may be under way at a time."""
     tolerated_failures: Annotated[
         Annotated[int, Meta(ge=0)] | str | UnsetType,
         about("A count, or a share of all members such as `5%`."),
@@ -264,10 +270,15 @@ class NodeRequest(WorkRequest, kw_only=True, forbid_unknown_fields=True, omit_de
     """One step of a workflow."""
 
     id: Id
+    """The node's id, unique in its workflow."""
     depends_on: Annotated[list[Id], Meta(max_length=10_000)] | Unsaid = UNSET
+    """Nodes that it waits for."""
     trigger_rule: TriggerRule | AnyRule | Unsaid = UNSET
+    """What must have become of them for it to run."""
     condition: Annotated[str, Meta(min_length=1, max_length=4_096)] | Unsaid = UNSET
+    """A template; the node is skipped where it is not true."""
     map: FanOutRequest | Unsaid = UNSET
+    """Expand the node into one member per item."""
 
 
 class Workflow(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="workflow"):

@@ -40,3 +40,25 @@ def test_the_subjects_of_the_streams_are_those_in_use() -> None:
     assert addresses["runs"].format(partition=3) == names.runs_subject(3)
     fields = {"route": "default", "tier": "light", "band": 2, "run_id": "x@now", "queued": 7}
     assert addresses["work"].format_map(fields) == names.work_subject("default", "light", 2, "x@now", 7)
+
+
+def test_refusals_and_servers_are_described() -> None:
+    document = asyncapi.asyncapi()
+    assert document["servers"]["nats"]["protocol"] == "nats"
+    assert document["components"]["messages"]["problem"]["contentType"] == "application/problem+json"
+    for operation in document["operations"].values():
+        replies = [message["$ref"].rpartition("/")[2] for message in operation["reply"]["messages"]]
+        assert replies == ["answer", "problem"]
+    assert b"schema.json" not in asyncapi.document(), "it is served, without files beside it"
+
+
+def test_a_discriminator_is_a_name() -> None:
+    def discriminators(value: object) -> list[object]:
+        if isinstance(value, dict):
+            own = [value["discriminator"]] if "discriminator" in value else []
+            return own + [found for part in value.values() for found in discriminators(part)]
+        return [found for part in value for found in discriminators(part)] if isinstance(value, list) else []
+
+    found = discriminators(asyncapi.asyncapi())
+    assert found
+    assert all(isinstance(one, str) for one in found)

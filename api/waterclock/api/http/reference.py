@@ -82,8 +82,12 @@ def _schema(name: str, schema: Json) -> str:
 
 
 def _kind(schema: Json) -> str:
-    if "prefixItems" in schema:
-        return f"[{', '.join(map(_kind, schema['prefixItems']))}]"
+    if "allOf" in schema:
+        return " ".join(map(_kind, schema["allOf"]))
+    if "oneOf" in schema:
+        return " | ".join(map(_kind, schema["oneOf"]))
+    if "const" in schema:
+        return f"<code>{escape(json.dumps(schema['const']))}</code>"
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"<a href='#{name}'>{name}</a>"

@@ -17,7 +17,7 @@ from litestar.response import Stream
 from waterclock.api.errors import Refused
 from waterclock.api.http.allowed_methods import allowed
 from waterclock.proto.answers import LogChunk, Page
-from waterclock.proto.methods import Method, Rest
+from waterclock.proto.methods import Rest
 from waterclock.proto.problem import MEDIA_TYPE, Problem, retry_after
 
 AnyRequest = Request[Any, Any, Any]
@@ -37,7 +37,7 @@ def write(http: AnyRequest, rest: Rest, answer: Any) -> Response[Any]:
     if status == HTTPStatus.NO_CONTENT:
         return Response(b"", status_code=status, media_type=JSON, headers=headers)
     if rest.answer == "lines":
-        return Response(_lines(answer), status_code=status, media_type=LINES, headers=headers)
+        return Response(_lines(answer), status_code=status, media_type=_lines_type(http), headers=headers)
     body = _encode(answer)
     if "ETag" in headers and any(getattr(answer, run, None) for run in ("last_run", "latest_run")):
         # The definition is of this version, and what the job did is of now.
@@ -63,9 +63,16 @@ def _named_in(template: str) -> tuple[str, ...]:
     return tuple(name for _, name, _, _ in Formatter().parse(template) if name)
 
 
-async def stream(method: Method[Any, Any], rest: Rest, answers: AsyncIterator[Any]) -> Response[Any]:
+def _lines_type(http: AnyRequest) -> str:
+    """NDJSON, and text for who asks for that."""
+    return "text/plain" if http.headers.get("accept", "").startswith("text/plain") else LINES
+
+
+async def stream(http: AnyRequest, rest: Rest, answers: AsyncIterator[Any]) -> Response[Any]:
     """Waits for the first answer, so that a refusal still has its own status."""
     render, media = _RENDERED[rest.answer]
+    if rest.answer == "lines":
+        media = _lines_type(http)
     first = await anext(answers, None)
 
     async def body() -> AsyncIterator[bytes]:

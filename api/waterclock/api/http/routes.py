@@ -80,7 +80,7 @@ def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteH
         if rest.answer == "text" and (wanted := wanted_range(request, asked)):
             return await part_of(wanted, answers(app, method, asked, caller))
         if method.streaming:
-            return await response.stream(method, rest, answers(app, method, asked, caller))
+            return await response.stream(request, rest, answers(app, method, asked, caller))
         return response.write(request, rest, await answer(app, method, asked, caller))
 
     return HTTPRouteHandler(

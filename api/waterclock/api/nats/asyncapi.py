@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 import sys
 from functools import cache
 from importlib.metadata import version
@@ -12,10 +13,11 @@ from typing import Any
 
 import msgspec
 
-from waterclock.api.schemas import schemas_of
+from waterclock.api.schemas import reachable, schemas_of
 from waterclock.proto import names
 from waterclock.proto.events import Frame, JobFrame
 from waterclock.proto.methods import METHODS
+from waterclock.proto.problem import MEDIA_TYPE, Problem
 from waterclock.proto.spec import JobRequest
 from waterclock.proto.work import WorkItem
 
@@ -54,38 +56,120 @@ def document() -> bytes:
 
 def asyncapi() -> Json:
     """What is spoken over NATS: the subjects of the streams, and a request and an answer for every method."""
-    by_kind, components = schemas_of(kind for method in METHODS for kind in (method.request, method.answer))
+    kinds = [kind for method in METHODS for kind in (method.request, method.answer)]
+    stored = [kind for kind, _ in _SCHEMAS.values()]
+    by_kind, components = schemas_of([*kinds, *stored, Problem])
     channels: Json = {
         name: {
             "address": address,
-            "messages": {"frame": {"payload": {"$ref": f"schemas/{schema}.schema.json"}}},
+            "title": _SCHEMAS[schema][1],
+            "parameters": {part: {"description": _PARTS[part]} for part in re.findall(r"{(\w+)}", address)},
+            "messages": {"frame": {"payload": by_kind[repr(_SCHEMAS[schema][0])]}},
         }
         for name, (address, schema) in STREAMS.items()
     }
     operations: Json = {}
     for method in METHODS:
         key = method.name.replace(".", "_")
+        reply = f"{key}_reply"
         channels[key] = {
             "address": method.subject,
             "messages": {"request": {"payload": by_kind[repr(method.request)]}},
         }
-        channels[f"{key}_reply"] = {
+        channels[reply] = {
             "address": None,
-            "messages": {"answer": {"payload": by_kind[repr(method.answer)]}},
+            "messages": {
+                "answer": {"payload": by_kind[repr(method.answer)]},
+                "problem": {"$ref": "#/components/messages/problem"},
+            },
         }
         operations[key] = {
             "action": "receive",
             "summary": method.summary,
+            "description": _STREAMING if method.streaming else f"Needs the scope {method.scope}.",
             "channel": {"$ref": f"#/channels/{key}"},
-            "reply": {"channel": {"$ref": f"#/channels/{key}_reply"}},
+            "messages": [{"$ref": f"#/channels/{key}/messages/request"}],
+            "reply": {
+                "address": {
+                    "location": "$message.header#/reply",
+                    "description": "The request's reply subject.",
+                },
+                "channel": {"$ref": f"#/channels/{reply}"},
+                "messages": [{"$ref": f"#/channels/{reply}/messages/{one}"} for one in ("answer", "problem")],
+            },
         }
-    return {
+    document: Json = {
         "asyncapi": "3.0.0",
-        "info": {"title": "waterclock over NATS", "version": version("waterclock")},
+        "info": {
+            "title": "waterclock over NATS",
+            "version": version("waterclock"),
+            "description": "Every method as a request with a reply, and the streams behind them. "
+            "The service is a NATS micro service called `waterclock`: `$SRV.INFO.waterclock` finds it.",
+            "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "servers": {
+            "nats": {
+                "host": "{host}",
+                "protocol": "nats",
+                "description": "`connection.json` of `waterclock up` has its address and the credential.",
+                "variables": {
+                    "host": {"default": "127.0.0.1:4222", "description": "Where nats-server listens."}
+                },
+                "security": [{"$ref": "#/components/securitySchemes/token"}],
+            }
+        },
         "channels": channels,
         "operations": operations,
-        "components": {"schemas": components},
+        "components": {
+            "messages": {"problem": _problem(by_kind[repr(Problem)])},
+            "securitySchemes": {
+                "token": {"type": "userPassword", "description": "As `connection.json` has it in the URL."}
+            },
+        },
     }
+    document["components"]["schemas"] = reachable(document, components)
+    plain: Json = _without_mappings(document)
+    return plain
+
+
+_STREAMING = "Answers come one after another until an empty one."
+_PARTS = {
+    "partition": "The partition's number.",
+    "job_id": "The job's id.",
+    "run_id": "The run's id.",
+    "route": "The queue, or the handler in it.",
+    "tier": "light, medium or heavy.",
+    "band": "The band of its priority.",
+    "queued": "When it was queued, so that each attempt has a subject of its own.",
+}
+
+
+def _problem(schema: Json) -> Json:
+    """Every request may be refused; the headers are those of a NATS micro service."""
+    return {
+        "summary": "Why a request was refused",
+        "contentType": MEDIA_TYPE,
+        "headers": {
+            "type": "object",
+            "properties": {
+                "Nats-Service-Error-Code": {"type": "string", "description": "The status, as over HTTP."},
+                "Nats-Service-Error": {"type": "string", "description": "What happened, in words."},
+            },
+            "required": ["Nats-Service-Error", "Nats-Service-Error-Code"],
+        },
+        "payload": schema,
+    }
+
+
+def _without_mappings(value: Any) -> Any:
+    """AsyncAPI names the property that tells kinds apart, and nothing more."""
+    if isinstance(value, dict):
+        found = {key: _without_mappings(part) for key, part in value.items()}
+        if isinstance(found.get("discriminator"), dict) and "propertyName" in found["discriminator"]:
+            found["discriminator"] = found["discriminator"]["propertyName"]
+        return found
+    return [_without_mappings(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def write(directory: Path) -> None:
