@@ -135,7 +135,7 @@ class DefinitionRow(Struct, frozen=True, gc=False):
             job.created_at,
             event.at,
             clean(event.note),
-            json_value(spec.labels),
+            json_value(spec.labels) if spec.labels else b"{}",
             json_value(spec if spec.payload is None else replace(spec, payload=None)),
             None if spec.payload is None else json_value(spec.payload),
             type(spec.task) is Workflow,

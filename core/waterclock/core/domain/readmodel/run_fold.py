@@ -9,7 +9,7 @@ from typing import assert_never
 
 from waterclock.core.domain.ids import job_of, part_path, scheduled_of
 from waterclock.core.domain.readmodel.rows import AttemptRow, RunRow
-from waterclock.core.domain.readmodel.run_steps import write_step
+from waterclock.core.domain.readmodel.run_steps import waits_for_handler, write_step
 from waterclock.core.domain.run.states import attempt_used_up, is_stale, transition
 from waterclock.proto.events import (
     BackfillEnded,
@@ -55,6 +55,8 @@ def new_run_row(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow,
 
     Usually this is the run's first event. If the log was trimmed it may be any, and the row holds what that one says.
     """
+    if type(event) is RunQueued:
+        return _queued_row(event, sequence, namespace), None
     before: RunStatus | None = None
     trigger = "schedule"
     version: int | None = None
@@ -136,6 +138,34 @@ def new_run_row(event: RunEvent, sequence: int, namespace: str) -> tuple[RunRow,
     return row, ended_attempt
 
 
+def _queued_row(event: RunQueued, sequence: int, namespace: str) -> RunRow:
+    """What nearly all runs begin with, in one step: half of what it costs to make a row and then write into it."""
+    run_id, at, handler = event.run_id, event.at, event.handler
+    return RunRow(
+        run_id=run_id,
+        job_id=_listed_job(run_id, event.trigger),
+        namespace=namespace,
+        workflow_run_id=event.parent,
+        epoch=event.epoch,
+        status="QUEUED",
+        reason=None if handler is None else waits_for_handler(handler),
+        trigger=event.trigger,
+        version=event.version,
+        attempt_number=event.attempt,
+        crash_count=event.crash_count,
+        scheduled_time=event.scheduled,
+        due_time=event.due,
+        queued_time=at,
+        modified_time=at,
+        queue=event.queue,
+        tier=event.tier,
+        priority=event.priority,
+        first_sequence=sequence,
+        last_sequence=sequence,
+        created_at=at,
+    )
+
+
 def update_run_row(row: RunRow, event: RunEvent, sequence: int) -> tuple[bool, AttemptRow | None]:
     """Apply an event. Returns whether it changed the row, and the attempt that it ended, if it did."""
     if is_stale(row.attempt_number, row.executor_id, event) or _is_repeated(row, event):
@@ -185,6 +215,8 @@ def _is_repeated(row: RunRow, event: RunEvent) -> bool:
 
 def _listed_job(run_id: str, trigger: str) -> str:
     """Under which job a run is listed: a node's runs and a fan-out's members are not among those of the whole."""
+    if "~" not in run_id:
+        return job_of(run_id)
     path = part_path(run_id)
     if path and trigger == "fan_out":
         path[-1] = "member"

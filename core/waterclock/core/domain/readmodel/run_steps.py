@@ -58,7 +58,10 @@ def write_step(row: RunRow, event: RunEvent) -> AttemptRow | None:
             row.version, row.due_time, row.queued_time = event.version, event.due, event.at
             row.queue, row.tier, row.priority = event.queue, event.tier, event.priority
             handler = event.handler
-            row.reason = None if handler is None else f"waiting for a worker that serves handler {handler}"
+            row.reason = None if handler is None else waits_for_handler(handler)
+        case RunSucceeded():
+            _write_outcome(row, event)
+            row.reason = _lost_log(event) or None
         case RunStarted():
             _clear_attempt(row)
             row.executor_id, row.start_time, row.fencing_token = (
@@ -70,9 +73,6 @@ def write_step(row: RunRow, event: RunEvent) -> AttemptRow | None:
         case RunReported():
             row.executor_id = event.executor_id
             row.output = json_value({"progress": event.done, "note": event.note})
-        case RunSucceeded():
-            _write_outcome(row, event)
-            row.reason = _lost_log(event) or None
         case RunFailed() | RunTimedOut():
             _write_outcome(row, event)
             row.reason, row.error_message = (
@@ -140,6 +140,11 @@ def write_step(row: RunRow, event: RunEvent) -> AttemptRow | None:
         case _:
             assert_never(event)
     return None
+
+
+def waits_for_handler(handler: str) -> str:
+    """The reason of a run that is queued."""
+    return f"waiting for a worker that serves handler {handler}"
 
 
 def _write_composite_step(row: RunRow, event: CompositeEvent) -> None:
