@@ -251,6 +251,23 @@ async def test_a_field_that_was_said_shows_as_said(log: Log, nats_url: str, data
     assert msgspec.convert(job["spec"], JobSpec) == definition
 
 
+async def test_what_nobody_compares_is_not_analyzed_in_any_week(
+    database: asyncpg.Connection, database_url: str
+) -> None:
+    projector = await connect(database_url, name="test")
+    await WeekPartitions(projector).ensure_ahead(now_us())
+    await projector.close()
+    rows = await database.fetch(
+        """SELECT c.relname, array_agg(a.attname ORDER BY a.attname) AS columns
+             FROM pg_class c
+             LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND a.attstattarget = 0
+            WHERE c.relname ~ '^job_runs_(default|[0-9]+)$'
+            GROUP BY c.relname"""
+    )
+    assert len(rows) > 2
+    assert {tuple(row["columns"]) for row in rows} == {("error_message", "log_url", "output", "parameters")}
+
+
 async def test_the_documented_questions_find_their_indexes(database: asyncpg.Connection) -> None:
     """Tables are empty here, so the planner is only told not to scan them whole."""
     await database.execute("SET enable_seqscan = off")

@@ -28,6 +28,9 @@ _LOCK_TIMEOUT = "1s"
 _LOCK = 0x77617465_7765656B
 """Advisory lock of whoever makes a partition: projectors come to need the same one at the same time."""
 
+_NOT_ANALYZED = {"job_runs": ("output", "parameters", "error_message", "log_url")}
+"""Columns without statistics, which a new partition does not take over: large, and compared by nobody."""
+
 _OPEN = "status IN ('WAITING', 'QUEUED', 'RUNNING', 'RETRYING')"
 
 _log = logging.getLogger(__name__)
@@ -100,6 +103,10 @@ class WeekPartitions:
                 await self._connection.execute(
                     f"CREATE TABLE {name} (LIKE {table} INCLUDING CONSTRAINTS INCLUDING COMMENTS)"
                 )
+                for column in _NOT_ANALYZED.get(table, ()):
+                    await self._connection.execute(
+                        f"ALTER TABLE {name} ALTER COLUMN {column} SET STATISTICS 0"
+                    )
                 await self._connection.execute(
                     f"COMMENT ON TABLE {name} IS 'A part of {table}: the week from {_date(week)} on.'"
                 )

@@ -34,6 +34,7 @@ _SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "128MB",
     "max_wal_size": "2GB",
+    "checkpoint_timeout": "15min",  # fewer whole pages in the log of changes, for a longer recovery
     "fsync": "on",
     "full_page_writes": "on",
     "synchronous_commit": "on",
