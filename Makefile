@@ -78,6 +78,19 @@ lock: ## pin the dependencies anew (needs uv): ARGS="--upgrade"
 
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 
+.PHONY: sbom
+sbom: $(VENV)/.installed ## what an installation is made of, as CycloneDX: sbom.json
+	@$(BIN)/python deploy/sbom.py > sbom.json
+	@echo "sbom.json: $$(grep -c '"bom-ref"' sbom.json) packages"
+
+.PHONY: audit-deps
+audit-deps: .cache/pip-audit/bin/pip-audit ## known vulnerabilities of what is pinned (asks PyPI)
+	.cache/pip-audit/bin/pip-audit --strict --disable-pip --require-hashes -r requirements.lock $(ARGS)
+
+.cache/pip-audit/bin/pip-audit: | $(BIN)/python
+	@$(PYTHON) -m venv .cache/pip-audit
+	@.cache/pip-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+
 .PHONY: clean
 clean: ## remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
