@@ -1,5 +1,6 @@
 # One image for every component: `waterclock up` by default, or `waterclock scheduler | executor | projector | api`.
-FROM python:3.11-slim AS build
+ARG PYTHON_IMAGE=python:3.11-slim
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /source
 RUN python -m venv /opt/waterclock
 COPY requirements.lock .
@@ -13,7 +14,7 @@ COPY projector projector
 COPY api api
 RUN /opt/waterclock/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
-FROM python:3.11-slim
+FROM ${PYTHON_IMAGE}
 RUN useradd --create-home --uid 10001 waterclock && install -d -o waterclock -g waterclock -m 0700 /data
 COPY --from=build /opt/waterclock /opt/waterclock
 ENV PATH=/opt/waterclock/bin:$PATH \

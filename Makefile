@@ -65,11 +65,18 @@ soak: $(VENV)/.installed-dev ## a steady load with random kills: MINUTES=30 RATE
 	@exec $(BIN)/python -m bench.soak --minutes $(or $(MINUTES),30) --rate $(or $(RATE),1000) $(ARGS)
 
 .PHONY: cluster
-cluster: .env ## the same components as containers: 3 NATS nodes, Postgres, S3, two of each (needs Docker)
+cluster: .env deploy/tls/ca/ca.crt ## the same components as containers: 3 NATS nodes, Postgres, S3, two of each (needs Docker)
 	@exec docker compose up --build $(ARGS)
 
 .env:
 	@(umask 077; deploy/make-env > $@)
+
+deploy/tls/ca/ca.crt:
+	@deploy/make-certificates
+
+.PHONY: pin-images
+pin-images: .env ## the cluster's images by digest, into .env (needs Docker and the network)
+	@pinned=$$(deploy/pin-images) && sed -i '/_IMAGE=/d' .env && echo "$$pinned" >> .env && echo "$$pinned"
 
 .PHONY: lock
 lock: ## pin the dependencies anew (needs uv): ARGS="--upgrade"

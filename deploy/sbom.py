@@ -42,7 +42,14 @@ def components(lock: str) -> list[dict[str, Any]]:
             name, version = package["name"], package["version"]
             purl = f"pkg:pypi/{name.lower().replace('_', '-')}@{version}"
             found.append(
-                {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, "hashes": []}
+                {
+                    "type": "library",
+                    "bom-ref": purl,
+                    "name": name,
+                    "version": version,
+                    "purl": purl,
+                    "hashes": [],
+                }
             )
         elif digest := _HASH.search(line):
             found[-1]["hashes"].append({"alg": "SHA-256", "content": digest["digest"]})

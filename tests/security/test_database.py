@@ -2,6 +2,7 @@
 version before, whose owner was one, becomes so when it is started."""
 
 import shutil
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 from waterclock.core.runtime.embedded.postgres_roles import LAYOUT
 from waterclock.core.runtime.processes.identity import hand_over, unprivileged
 from waterclock.projector.sql.migrator import migrate
+
+ROOT = Path(__file__).parents[2]
 
 
 @asynccontextmanager
@@ -30,8 +33,8 @@ def embedded(directory: Path) -> EmbeddedPostgres:
     return EmbeddedPostgres(directory / "postgres", log=directory / "postgres.log")
 
 
-def make_as_the_version_before(directory: Path) -> None:
-    """A cluster whose superuser is called waterclock, with its password in the file."""
+def make_by_hand(directory: Path, superuser: str) -> None:
+    """A cluster with a superuser whose password is in the file. In the version before it was called waterclock."""
     postgres = embedded(directory)
     home = private_directory(directory / "postgres")
     write_private(home / "password", "the-password-of-before")
@@ -41,7 +44,7 @@ def make_as_the_version_before(directory: Path) -> None:
     write_private(password_file, "the-password-of-before")
     hand_over(password_file, unprivileged())
     postgres._run(
-        *("initdb", "-D", str(growing), "-U", "waterclock", "--pwfile", str(password_file)),
+        *("initdb", "-D", str(growing), "-U", superuser, "--pwfile", str(password_file)),
         *("--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync"),
     )
     postgres._single_user(growing, "postgres", ["CREATE DATABASE waterclock"], "-F")
@@ -49,7 +52,7 @@ def make_as_the_version_before(directory: Path) -> None:
     write_private(home / "roles", LAYOUT)  # so that it is not changed yet
 
 
-@pytest.fixture(scope="module", params=["new", "upgraded"])
+@pytest.fixture(scope="module", params=["new", "upgraded", "of its own"])
 def postgres(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedPostgres]:
@@ -58,8 +61,8 @@ def postgres(
         directory.chmod(0o755)
         for parent in directory.parents[:2]:
             parent.chmod(0o755)
-    if request.param == "upgraded":
-        make_as_the_version_before(directory)
+    if request.param != "new":
+        make_by_hand(directory, "waterclock" if request.param == "upgraded" else "postgres")
     running = embedded(directory)
     server = Server(running)
     server.start()
@@ -70,6 +73,8 @@ def postgres(
             (directory / "postgres" / "roles").unlink()
             running.prepare()
             server.start()
+        if request.param == "of its own":
+            run_script(running)
         yield running
     finally:
         server.stop()
@@ -91,6 +96,18 @@ def run_as_before(running: EmbeddedPostgres) -> None:
             await owner.execute("CREATE TYPE waterclock.mood AS ENUM ('good')")
 
     asyncio.run(fill())
+
+
+def run_script(running: EmbeddedPostgres) -> None:
+    """As the image of `docker-compose.yml` does on a new volume."""
+    superuser = running.url.replace("//waterclock:", "//postgres:")
+    passwords = (f"owner_password={running._password}", f"reader_password={running._reader_password}")
+    subprocess.run(
+        [str(running._binary("psql")), "--quiet", "--set", "ON_ERROR_STOP=1", "--dbname", superuser]
+        + [word for password in passwords for word in ("--set", password)]
+        + ["--file", str(ROOT / "deploy" / "postgres" / "roles.sql")],
+        check=True,
+    )
 
 
 async def test_the_owner_is_no_superuser_and_can_do_its_work(postgres: EmbeddedPostgres) -> None:

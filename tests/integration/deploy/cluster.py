@@ -27,7 +27,10 @@ class Cluster:
         self._services = compose["services"]
         self._secrets = _secrets()
         self._database_url = database_url
-        self._elsewhere = {"minio:9000": s3_endpoint.removeprefix("http://")}
+        self.certificates = directory / "tls"
+        subprocess.run([ROOT / "deploy" / "make-certificates", self.certificates], check=True)
+        # The store and the database of the tests speak no TLS; that ours do is tested by `test_tls` and `test_s3_tls`.
+        self._elsewhere = {"https://minio:9000": s3_endpoint}
         for node in NODES:
             self._elsewhere[f"{node}:4222"] = f"{LOOPBACK}:{self._free_port()}"
             self._elsewhere[f"{node}:6222"] = f"{LOOPBACK}:{self._free_port()}"
@@ -43,7 +46,9 @@ class Cluster:
 
     def environment(self, service: str) -> dict[str, str]:
         given = {name: self._placed(value) for name, value in self._services[service]["environment"].items()}
+        given = {name: value.replace("/tls/", f"{self._tls_of(service)}/") for name, value in given.items()}
         if "WATERCLOCK_DATABASE_URL" in given:
+            del given["WATERCLOCK_DATABASE_CA"], given["WATERCLOCK_S3_CA"]
             here = {"DATABASE_URL": self._database_url, "METRICS_PORT": str(self._free_port())}
             here |= {"PORT": str(self.api_port), "DATA": str(self._directory / "data")}
             given |= {f"WATERCLOCK_{name}": value for name, value in here.items()}
@@ -62,12 +67,19 @@ class Cluster:
         for address, here in addresses.items():
             assert config.count(address) == 1
             config = config.replace(address, here)
+        config = config.replace('"/tls/', f'"{self._tls_of(name)}/')
         (directory / "nats.conf").write_text(config)
         return spawn(
             [nats_server_binary(), "--config", str(directory / "nats.conf")],
             env=self.environment(name),
             log=self._directory / f"{name}.log",
         )
+
+    def _tls_of(self, service: str) -> Path:
+        """What the service has in /tls."""
+        volumes = self._services[service]["volumes"]
+        [source] = [volume.partition(":")[0] for volume in volumes if volume.endswith(":/tls:ro")]
+        return self.certificates / Path(source).name
 
     def component(self, name: str) -> Process:
         argv = [sys.executable, "-m", "waterclock.api.cli", *self._services[name]["command"]]

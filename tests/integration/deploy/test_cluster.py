@@ -1,5 +1,6 @@
 """A job all the way through what docker-compose.yml describes: three NATS nodes, a user for each component, S3."""
 
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -40,9 +41,11 @@ def test_a_job_in_the_cluster(
 
     http = processes.enter_context(
         httpx.Client(
-            base_url=f"http://{LOOPBACK}:{cluster.api_port}",
+            base_url=f"https://{LOOPBACK}:{cluster.api_port}",
             headers={"Authorization": f"Bearer {cluster.token}"},
-            transport=httpx.HTTPTransport(retries=40),
+            transport=httpx.HTTPTransport(
+                retries=40, verify=ssl.create_default_context(cafile=cluster.certificates / "ca" / "ca.crt")
+            ),
         )
     )
     answer = http.post("/v1/jobs", json={"name": "hello", "command": "echo from the cluster"})
@@ -52,5 +55,13 @@ def test_a_job_in_the_cluster(
     while (run := http.get(status).json()["latest_run"] or {}).get("status") != "SUCCESS":
         assert time.monotonic() < deadline, run
     assert http.get(f"/v1/runs/{run['run_id']}/log").text == "from the cluster\n"
+    assert http.put("/v1/secrets/from-here", json={"value": "known to both"}).status_code == 204
+    answer = http.post(
+        "/v1/jobs", json={"name": "s", "command": "echo $X", "env": {"X": {"secret": "from-here"}}}
+    )
+    status = f"/v1/jobs/{answer.json()['job_id']}/status"
+    deadline = time.monotonic() + 30
+    while (run := http.get(status).json()["latest_run"] or {}).get("status") != "SUCCESS":
+        assert time.monotonic() < deadline, run
     denied = [name for name in NODES if "Permissions Violation" in (tmp_path / f"{name}.log").read_text()]
     assert denied == []

@@ -1,6 +1,8 @@
 """What must hold of the repository itself: namespace, names, layers, locks, images."""
 
+import json
 import re
+import runpy
 import tomllib
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
@@ -12,6 +14,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from waterclock.core.runtime.embedded.postgres_roles import script
 from waterclock.core.runtime.settings import load
 
 ROOT = Path(__file__).parents[3]
@@ -170,7 +173,47 @@ def test_compose_refers_only_to_what_it_has(compose: dict[str, Any]) -> None:
         assert set(service.get("depends_on", {})) <= set(compose["services"])
         for volume in service.get("volumes", []):
             source = volume.partition(":")[0]
-            assert (ROOT / source).is_dir() if source.startswith(".") else source in compose["volumes"]
+            if source.startswith("./deploy/tls/"):
+                made = source.removeprefix("./deploy/tls/").split("/")
+                assert made[0] in ("ca", "nats", "postgres", "minio", "api")
+                continue
+            assert (ROOT / source).exists() if source.startswith(".") else source in compose["volumes"]
+
+
+def test_everything_in_compose_speaks_tls_and_images_can_be_pinned(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    for component in ("setup", "scheduler", "executor", "projector", "api"):
+        given = services[component]["environment"]
+        assert all(given[f"WATERCLOCK_{server}_CA"] == "/tls/ca.crt" for server in ("NATS", "DATABASE", "S3"))
+        assert given["WATERCLOCK_S3_ENDPOINT"].startswith("https://")
+    assert {"WATERCLOCK_HTTP_CERT", "WATERCLOCK_HTTP_KEY"} <= set(services["api"]["environment"])
+    assert "hostssl" in (ROOT / "deploy" / "postgres" / "init.sh").read_text()
+    assert (ROOT / "deploy" / "nats" / "nats.conf").read_text().count("tls {") == 2
+    for name in ("nats-1", "postgres", "minio"):
+        assert re.fullmatch(r"\$\{WATERCLOCK_[A-Z]+_IMAGE:-\S+:\S+\}", services[name]["image"])
+
+
+def test_only_who_needs_it_has_the_key_of_secrets(compose: dict[str, Any]) -> None:
+    having = [
+        name
+        for name, service in compose["services"].items()
+        if "WATERCLOCK_SECRETS_KEY" in service["environment"]
+    ]
+    assert having == ["executor", "api"]
+
+
+def test_the_roles_of_a_postgres_of_your_own_are_those_of_the_embedded_one() -> None:
+    written = (ROOT / "deploy" / "postgres" / "roles.sql").read_text()
+    assert written == script(), "run `python -m waterclock.core.runtime.embedded.postgres_roles`"
+
+
+def test_the_sbom_names_all_that_is_pinned(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "deploy" / "sbom.py"), run_name="__main__")
+    components = json.loads(capsys.readouterr().out)["components"]
+    lock = (ROOT / "requirements.lock").read_text()
+    assert len(components) == len(re.findall(r"^[A-Za-z0-9]\S*==", lock, re.MULTILINE)) > 50
+    assert sum(len(component["hashes"]) for component in components) == lock.count("--hash=sha256:")
+    assert "cryptography" in [component["name"] for component in components]
 
 
 def test_compose_has_no_secret_of_its_own(compose: dict[str, Any]) -> None:

@@ -113,3 +113,17 @@ def _for_each(query: str, statement: str) -> str:
         " (SELECT array_agg(value) AS v FROM json_each_text(row_to_json(found))) AS columns);"
         " END LOOP; END $$"
     )
+
+
+def script() -> str:
+    """The same for a server of your own (`deploy/postgres/roles.sql`), whose superuser `postgres` runs it with psql."""
+    lines = statements("owner_password", "reader_password", create_databases=False)
+    kept = [line for line in lines if not line.startswith("UPDATE pg_authid")]
+    text = "".join(f"{line};\n" for line in kept)
+    for password in ("owner_password", "reader_password"):
+        text = text.replace(f"'{password}'", f":'{password}'")
+    return f"-- Made by `python -m waterclock.core.runtime.embedded.postgres_roles`.\n{text}"
+
+
+if __name__ == "__main__":
+    print(script(), end="")

@@ -1,0 +1,25 @@
+-- Made by `python -m waterclock.core.runtime.embedded.postgres_roles`.
+BEGIN;
+DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'waterclock') THEN CREATE ROLE waterclock; END IF; END $$;
+DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'waterclock_reader') THEN CREATE ROLE waterclock_reader; END IF; END $$;
+DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'reader') THEN CREATE ROLE reader; END IF; END $$;
+ALTER ROLE waterclock LOGIN NOCREATEDB NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD :'owner_password';
+ALTER ROLE waterclock_reader NOLOGIN NOCREATEDB NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS;
+ALTER ROLE reader LOGIN NOCREATEDB NOSUPERUSER NOCREATEROLE NOREPLICATION NOBYPASSRLS CONNECTION LIMIT 20 PASSWORD :'reader_password';
+ALTER ROLE reader SET default_transaction_read_only = 'on';
+ALTER ROLE reader SET statement_timeout = '60s';
+ALTER ROLE reader SET idle_in_transaction_session_timeout = '60s';
+ALTER ROLE reader SET lock_timeout = '5s';
+GRANT waterclock_reader TO waterclock, reader;
+ALTER ROLE postgres PASSWORD NULL;
+ALTER DATABASE waterclock OWNER TO waterclock;
+REVOKE ALL ON DATABASE waterclock FROM PUBLIC;
+GRANT CONNECT ON DATABASE waterclock TO waterclock_reader;
+DO $$ DECLARE found record; BEGIN FOR found IN SELECT a.* FROM (SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relowner = 10 AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype IN ('a', 'i') AND c.relkind = 'S')) AS a LOOP EXECUTE (SELECT format('ALTER TABLE %1$I.%2$I OWNER TO waterclock', v[1], v[2]) FROM (SELECT array_agg(value) AS v FROM json_each_text(row_to_json(found))) AS columns); END LOOP; END $$;
+DO $$ DECLARE found record; BEGIN FOR found IN SELECT a.* FROM (SELECT n.nspname, p.oid::regprocedure::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE p.proowner = 10 AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema') AS a LOOP EXECUTE (SELECT format('ALTER ROUTINE %2$s OWNER TO waterclock', v[1], v[2]) FROM (SELECT array_agg(value) AS v FROM json_each_text(row_to_json(found))) AS columns); END LOOP; END $$;
+DO $$ DECLARE found record; BEGIN FOR found IN SELECT a.* FROM (SELECT n.nspname, t.typname FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.typowner = 10 AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND t.typtype IN ('e', 'd')) AS a LOOP EXECUTE (SELECT format('ALTER TYPE %1$I.%2$I OWNER TO waterclock', v[1], v[2]) FROM (SELECT array_agg(value) AS v FROM json_each_text(row_to_json(found))) AS columns); END LOOP; END $$;
+DO $$ DECLARE found record; BEGIN FOR found IN SELECT a.* FROM (SELECT n.nspname FROM pg_namespace n WHERE n.nspowner = 10 AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND n.nspname <> 'public') AS a LOOP EXECUTE (SELECT format('ALTER SCHEMA %1$I OWNER TO waterclock', v[1], v[2]) FROM (SELECT array_agg(value) AS v FROM json_each_text(row_to_json(found))) AS columns); END LOOP; END $$;
+DO $$ DECLARE found record; BEGIN FOR found IN SELECT a.* FROM (SELECT n.nspname FROM pg_default_acl d JOIN pg_namespace n ON n.oid = d.defaclnamespace WHERE d.defaclrole = 10 AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema') AS a LOOP EXECUTE (SELECT format('ALTER DEFAULT PRIVILEGES FOR ROLE waterclock IN SCHEMA %1$I GRANT SELECT ON TABLES TO waterclock_reader', v[1], v[2]) FROM (SELECT array_agg(value) AS v FROM json_each_text(row_to_json(found))) AS columns); END LOOP; END $$;
+DO $$ DECLARE found record; BEGIN FOR found IN SELECT a.* FROM (SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'pg_catalog' AND p.proname ~ '^(pg_(try_)?advisory_.*|lo_(creat|create|from_bytea|put|import|export)|lowrite|pg_logical_emit_message)$') AS a LOOP EXECUTE (SELECT format('REVOKE EXECUTE ON FUNCTION %1$s FROM PUBLIC', v[1], v[2]) FROM (SELECT array_agg(value) AS v FROM json_each_text(row_to_json(found))) AS columns); END LOOP; END $$;
+DO $$ DECLARE found record; BEGIN FOR found IN SELECT a.* FROM (SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'pg_catalog' AND p.proname ~ '^(pg_(try_)?advisory_.*|lo_(creat|create|from_bytea|put|import|export)|lowrite|pg_logical_emit_message)$') AS a LOOP EXECUTE (SELECT format('GRANT EXECUTE ON FUNCTION %1$s TO waterclock', v[1], v[2]) FROM (SELECT array_agg(value) AS v FROM json_each_text(row_to_json(found))) AS columns); END LOOP; END $$;
+COMMIT;
