@@ -111,7 +111,7 @@ def test_a_call_reaches_a_server_on_this_machine(waterclock: Program) -> None:
 
 
 def test_dead_letters_are_redriven(waterclock: Program) -> None:
-    created = waterclock.post("/v1/jobs", {"name": "dead", "command": "exit 1"})
+    created = waterclock.post("/v1/jobs", {"name": "dead", "command": "exit 1", "max_retries": 0})
     run = waterclock.run_of(created["job_id"])
     letters = waterclock.get("/v1/dead-letters", job_id=created["job_id"])
     assert [letter["run_id"] for letter in letters["items"]] == [run["run_id"]]

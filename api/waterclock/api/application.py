@@ -85,7 +85,7 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
             access_log=await scope.enter_async_context(AccessLog.open(connection, publisher)),
             secret_keys=secret_keys,
             secrets=SecretStore(Bucket(connection, publisher, names.SECRETS), secret_keys),
-            quotas=Quotas(control, pool),
+            quotas=Quotas(control, pool, settings),
             admission=await scope.enter_async_context(Admission.open(control, instance)),
             definitions=Definitions(connection, publisher, settings.partitions),
             job_writer=job_writer,

@@ -578,6 +578,9 @@ class Namespace(Struct, frozen=True, kw_only=True):
     max_jobs: int | None
     jobs: int
     """Scheduled or paused now."""
+    default_max_retries: int = 0
+    default_timeout_seconds: float | None = None
+    """What definitions have that do not say; null: no timeout."""
 
 
 class Secret(Struct, frozen=True, kw_only=True):

@@ -158,6 +158,10 @@ class QuotaRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")]
     max_jobs: Annotated[int, Meta(ge=0)] | None = None
     """Jobs that are scheduled or paused at the same time; None: as many as they like."""
+    default_max_retries: Annotated[int, Meta(ge=0, le=1_000)] | None = None
+    """Attempts after the first, of definitions that do not say; None: as in all namespaces."""
+    default_timeout_seconds: Annotated[float, Meta(ge=0, le=3_155_760_000)] | None = None
+    """The longest that an attempt may take, of definitions that do not say; 0: as long as it likes."""
 
 
 class SetSecret(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -205,11 +205,15 @@ class WorkRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_default
         Any | UnsetType, about("JSON handed to the job.", Flag("--payload", "JSON", "json"))
     ] = UNSET
     max_retries: Annotated[
-        Retries | Unsaid, about("Attempts after the first.", Flag("--retries", "N", "number"))
+        Retries | Unsaid,
+        about("Attempts after the first; 3, or as the settings have it.", Flag("--retries", "N", "number")),
     ] = UNSET
     retries: Annotated[Retries | Unsaid, about("The same as `max_retries`.")] = UNSET
     retry: Annotated[RetryRequest | Unsaid, about("How long to wait before an attempt is repeated.")] = UNSET
-    timeout_seconds: Annotated[Seconds | Unsaid, about("Longest an attempt may take, in seconds.")] = UNSET
+    timeout_seconds: Annotated[
+        SecondsFromZero | Unsaid,
+        about("Longest an attempt may take, in seconds; an hour, or as the settings have it; 0: any time."),
+    ] = UNSET
     timeout: Annotated[
         Duration | Unsaid, about("Longest an attempt may take: 90s, 5m.", Flag("--timeout", "D"))
     ] = UNSET

@@ -148,7 +148,13 @@ async def test_the_same_key_in_two_namespaces_is_two_keys(house: Served) -> None
 
 async def test_a_namespace_holds_no_more_than_its_quota(house: Served) -> None:
     limited = await house.http.put("/v1/namespaces/small", json={"max_jobs": 2})
-    assert limited.json() == {"namespace": "small", "max_jobs": 2, "jobs": 0}
+    assert limited.json() == {
+        "namespace": "small",
+        "max_jobs": 2,
+        "jobs": 0,
+        "default_max_retries": 3,
+        "default_timeout_seconds": 3600,
+    }
     async with holding(house, scopes=["submit", "read"], namespace="small") as small:
         codes = [
             (

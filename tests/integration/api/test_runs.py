@@ -278,9 +278,11 @@ async def test_who_is_there(house: Served) -> None:
     status = await house.client.fleet.status()
     assert [check.name for check in status.checks] == [
         "log",
+        "store",
         "schedulers",
         "load",
         "executors",
+        "confinement",
         "queues",
         "read models",
     ]

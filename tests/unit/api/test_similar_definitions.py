@@ -8,6 +8,7 @@ import pytest
 from waterclock.api.auth.gate import Caller
 from waterclock.api.commands import job_specs, similar_definitions
 from waterclock.api.errors import Refused
+from waterclock.core.domain.job.validate import Defaults
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.spec import JobRequest
 
@@ -42,9 +43,14 @@ OWN: list[dict[str, Any]] = [
 ]
 
 
+def defaults(namespace: str) -> Defaults:
+    """Each namespace has its own."""
+    return Defaults(max_retries=len(namespace), timeout_seconds=60)
+
+
 def outcome(define: Any, body: Any, caller: Caller) -> Any:
     try:
-        return define(body, NOW, SETTINGS, caller)
+        return define(body, NOW, SETTINGS, caller, defaults)
     except Refused as refused:
         return refused.problem
 

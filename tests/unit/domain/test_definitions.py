@@ -23,6 +23,7 @@ from waterclock.core.domain.job.parse import (
     read_preview,
     read_request,
 )
+from waterclock.core.domain.job.validate import Defaults
 from waterclock.core.domain.schedule.local_time import as_instant
 from waterclock.core.domain.schedule.zone import zone
 from waterclock.proto.policies import CatchUp, Limits, Retention, Retry
@@ -383,6 +384,48 @@ def test_a_local_time_is_what_the_zone_database_says(wall: datetime, key: str) -
         assert found.astimezone(ZoneInfo(key)).replace(tzinfo=None) > wall
         before = (found - timedelta(microseconds=1)).astimezone(ZoneInfo(key)).replace(tzinfo=None)
         assert before < wall
+
+
+# --- what is not said ----------------------------------------------------------------------------------
+
+UNSAID = Defaults(max_retries=3, timeout_seconds=3600)
+
+
+def test_what_is_not_said_is_stored_as_if_it_had_been() -> None:
+    spec = define_body({"name": "job", "command": "true"}, NOW, defaults=UNSAID)
+    assert (spec.max_retries, spec.timeout_seconds) == (3, 3600)
+    stored = msgspec.json.decode(msgspec.json.encode(spec), type=JobSpec)
+    assert stored == spec
+
+
+def test_what_is_said_is_so_nothing_and_null_included() -> None:
+    spec = define_body(
+        {"name": "job", "command": "true", "max_retries": 0, "timeout_seconds": 0}, NOW, defaults=UNSAID
+    )
+    assert (spec.max_retries, spec.timeout_seconds) == (0, None)
+    assert define_body({"name": "job", "timeout": "0s"}, NOW, defaults=UNSAID).timeout_seconds is None
+    nulls = {"name": "job", "retries": None, "timeout_seconds": None}
+    spec = define_body(nulls, NOW, defaults=UNSAID)
+    assert (spec.max_retries, spec.timeout_seconds) == (3, 3600)
+
+
+def test_nodes_have_the_defaults_and_their_workflow_has_none() -> None:
+    spec = define_body(
+        {"name": "flow", "nodes": [{"id": "a"}, {"id": "b", "retries": 1}]}, NOW, defaults=UNSAID
+    )
+    assert (spec.max_retries, spec.timeout_seconds) == (0, None)
+    assert isinstance(spec.task, Workflow)
+    assert [(node.max_retries, node.timeout_seconds) for node in spec.task.nodes] == [(3, 3600), (1, 3600)]
+
+
+def test_an_edit_leaves_what_was_stored_without_defaults_as_it_was() -> None:
+    job = made(command="true")
+    edited = amend(job, JobRequest(priority=5), NOW, defaults=UNSAID)
+    assert (edited.max_retries, edited.timeout_seconds) == (0, None)
+    asked = amend(job, JobRequest(max_retries=None, timeout=None), NOW, defaults=UNSAID)
+    assert (asked.max_retries, asked.timeout_seconds) == (3, 3600)
+    flow = define_body({"name": "flow", "nodes": [{"id": "a"}]}, NOW)
+    assert amend(flow, JobRequest(priority=5), NOW, defaults=UNSAID).task == flow.task
 
 
 # --- workflows -----------------------------------------------------------------------------------------

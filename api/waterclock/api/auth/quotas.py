@@ -1,7 +1,9 @@
-"""How much a namespace may hold."""
+"""How much a namespace may hold, and what its definitions have that do not say."""
 
 import asyncio
 import time
+from collections.abc import Callable
+from math import inf
 
 import msgspec
 from msgspec import Struct
@@ -9,24 +11,35 @@ from msgspec import Struct
 from waterclock.api.errors import RateLimited
 from waterclock.api.readmodels import jobs
 from waterclock.api.readmodels.pool import Pool, ReadModelsAway
+from waterclock.core.domain.job.validate import Defaults
 from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.runtime.settings import Settings
 from waterclock.proto.answers import Namespace
+from waterclock.proto.commands import QuotaRequest
 
 _FRESH_SECONDS = 1.0
 _RETRY_AFTER = 60.0
 
 
-class _Quota(Struct, frozen=True):
+class _Quota(Struct, frozen=True, omit_defaults=True):
+    """What is said of a namespace; what is not is as for all."""
+
     max_jobs: int | None = None
+    default_max_retries: int | None = None
+    default_timeout_seconds: float | None = None
 
 
 class Quotas:
     """Counts come from the read models, a second old at most, plus what was accepted here since. While the read models
     are away nobody is refused: accepting comes before counting."""
 
-    def __init__(self, bucket: Bucket, pool: Pool) -> None:
+    def __init__(self, bucket: Bucket, pool: Pool, settings: Settings) -> None:
         self._bucket = bucket
         self._pool = pool
+        self._common = _defaults(settings.default_max_retries, settings.default_timeout_seconds)
+        self._defaults: dict[str, Defaults] = {}
+        """Of namespaces that have their own."""
+        self._defaults_read = -inf
         self._known: dict[str, tuple[float, int | None, int]] = {}
         self._reading = asyncio.Lock()
 
@@ -41,22 +54,56 @@ class Quotas:
             )
         self._known[namespace] = (self._known[namespace][0], limit, held + count)
 
-    async def set(self, namespace: str, max_jobs: int | None) -> Namespace:
-        await self._bucket.put(_key(namespace), msgspec.json.encode(_Quota(max_jobs)))
+    async def set(self, request: QuotaRequest) -> Namespace:
+        namespace = request.namespace
+        quota = _Quota(request.max_jobs, request.default_max_retries, request.default_timeout_seconds)
+        await self._bucket.put(_key(namespace), msgspec.json.encode(quota))
         self._known.pop(namespace, None)
-        limit, held = await self._state(namespace)
-        return Namespace(namespace=namespace, max_jobs=limit, jobs=held)
+        self._defaults_read = -inf
+        _, held = await self._state(namespace)
+        return self._answer(namespace, quota, held)
+
+    async def defaults(self) -> Callable[[str], Defaults]:
+        """What a definition has that does not say, by namespace; as it was a second ago at most."""
+        if time.monotonic() - self._defaults_read > _FRESH_SECONDS:
+            self._defaults_read = time.monotonic()
+            quotas = await self._all()
+            self._defaults = {name: self._of(quota) for name, quota in quotas.items()}
+        return self._of_namespace
+
+    def _of_namespace(self, namespace: str) -> Defaults:
+        return self._defaults.get(namespace, self._common)
+
+    def _of(self, quota: _Quota) -> Defaults:
+        common, retries, timeout = self._common, quota.default_max_retries, quota.default_timeout_seconds
+        return _defaults(
+            common.max_retries if retries is None else retries,
+            common.timeout_seconds if timeout is None else timeout,
+        )
 
     async def all(self) -> list[Namespace]:
         counts = await jobs.live_by_namespace(self._pool)
-        limits = {
-            entry.key.rpartition(".")[2]: msgspec.json.decode(entry.value, type=_Quota).max_jobs
+        quotas = await self._all()
+        return [
+            self._answer(name, quotas.get(name, _Quota()), counts.get(name, 0))
+            for name in sorted({*counts, *quotas})
+        ]
+
+    async def _all(self) -> dict[str, _Quota]:
+        return {
+            entry.key.rpartition(".")[2]: msgspec.json.decode(entry.value, type=_Quota)
             for entry in await self._bucket.scan(_key("*"))
         }
-        return [
-            Namespace(namespace=name, max_jobs=limits.get(name), jobs=counts.get(name, 0))
-            for name in sorted({*counts, *limits})
-        ]
+
+    def _answer(self, namespace: str, quota: _Quota, jobs: int) -> Namespace:
+        defaults = self._of(quota)
+        return Namespace(
+            namespace=namespace,
+            max_jobs=quota.max_jobs,
+            jobs=jobs,
+            default_max_retries=defaults.max_retries,
+            default_timeout_seconds=defaults.timeout_seconds,
+        )
 
     async def _state(self, namespace: str) -> tuple[int | None, int]:
         if not self._is_fresh(namespace):
@@ -78,6 +125,10 @@ class Quotas:
             return limit, (await jobs.live_by_namespace(self._pool)).get(namespace, 0)
         except ReadModelsAway:
             return None, 0
+
+
+def _defaults(max_retries: int, timeout_seconds: float | None) -> Defaults:
+    return Defaults(max_retries=max_retries, timeout_seconds=timeout_seconds or None)
 
 
 def _key(namespace: str) -> str:

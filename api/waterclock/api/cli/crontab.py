@@ -196,6 +196,7 @@ def _job(line: str, env: dict[str, str], file: Path, reading: Reading) -> dict[s
         "overlap": "allow",
         "catch_up": {"policy": "none"},
         "max_retries": 0,
+        "timeout_seconds": 0,
         "labels": {"user": user} if user else {},
         **_delay(settings.get("RANDOM_DELAY")),
         **({"queue": reading.queues[user]} if reading.queues.get(user) else {}),

@@ -1234,9 +1234,21 @@ class NamespacesCalls(Noun):
             await self._wire.call(methods.NAMESPACES_LIST, request_of(methods.NAMESPACES_LIST, fields))
         ).items
 
-    async def limit(self, namespace: str, *, max_jobs: int | None = None) -> answers.Namespace:
+    async def limit(
+        self,
+        namespace: str,
+        *,
+        max_jobs: int | None = None,
+        default_max_retries: int | None = None,
+        default_timeout_seconds: float | None = None,
+    ) -> answers.Namespace:
         """Set a namespace's quota."""
-        fields: dict[str, Any] = {"namespace": namespace, "max_jobs": max_jobs}
+        fields: dict[str, Any] = {
+            "namespace": namespace,
+            "max_jobs": max_jobs,
+            "default_max_retries": default_max_retries,
+            "default_timeout_seconds": default_timeout_seconds,
+        }
         return await self._wire.call(methods.NAMESPACES_LIMIT, request_of(methods.NAMESPACES_LIMIT, fields))
 
 

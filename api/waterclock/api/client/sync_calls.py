@@ -1208,9 +1208,21 @@ class NamespacesCalls(Noun):
         fields: dict[str, Any] = {}
         return (self._wire.call(methods.NAMESPACES_LIST, request_of(methods.NAMESPACES_LIST, fields))).items
 
-    def limit(self, namespace: str, *, max_jobs: int | None = None) -> answers.Namespace:
+    def limit(
+        self,
+        namespace: str,
+        *,
+        max_jobs: int | None = None,
+        default_max_retries: int | None = None,
+        default_timeout_seconds: float | None = None,
+    ) -> answers.Namespace:
         """Set a namespace's quota."""
-        fields: dict[str, Any] = {"namespace": namespace, "max_jobs": max_jobs}
+        fields: dict[str, Any] = {
+            "namespace": namespace,
+            "max_jobs": max_jobs,
+            "default_max_retries": default_max_retries,
+            "default_timeout_seconds": default_timeout_seconds,
+        }
         return self._wire.call(methods.NAMESPACES_LIMIT, request_of(methods.NAMESPACES_LIMIT, fields))
 
 

@@ -57,4 +57,4 @@ async def limit(app: Application, request: QuotaRequest, caller: Caller) -> Name
         raise Forbidden.because("a namespace does not set its own quota")
     at_most = "no limit" if request.max_jobs is None else f"max_jobs {request.max_jobs}"
     async with app.access_log.change(caller, "quota.set", request.namespace, request.namespace, at_most):
-        return await app.quotas.set(request.namespace, request.max_jobs)
+        return await app.quotas.set(request)

@@ -27,7 +27,7 @@ from waterclock.proto.commands import Apply
 async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     body = msgspec.json.encode(request.definition)
     now = now_us()
-    spec = job_specs.define(body, now, app.settings, caller)
+    spec = job_specs.define(body, now, app.settings, caller, await app.quotas.defaults())
     chosen = job_specs.chosen_id(body) or _named(request)
     if chosen is None:
         raise Invalid.field("job_id", "a declared job needs an id or a name, or it could not be found again")

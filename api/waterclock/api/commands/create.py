@@ -33,7 +33,8 @@ _numbers = count(1)
 @handles(methods.JOBS_CREATE)
 async def create(app: Application, request: JobRequest, caller: Caller) -> JobAccepted:
     now = now_us()
-    spec = similar_definitions.define(request, now, app.settings, caller)
+    defaults = await app.quotas.defaults()
+    spec = similar_definitions.define(request, now, app.settings, caller, defaults)
     job = new_job(spec, job_specs.chosen_id(request), now, caller, f"{_ORIGIN}{next(_numbers):x}")
     await dependencies.check(app, job.job_id, job.spec)
     await app.admission.admit_job(job.spec, caller.namespace)
@@ -51,14 +52,14 @@ async def batch(app: Application, request: JobBatch, caller: Caller) -> list[Bat
     if len(request.jobs) > MAX_BATCH:
         raise TooLarge.because(f"{len(request.jobs)} jobs in one call; the most is {MAX_BATCH}")
     await app.admission.admit_jobs(request.jobs, caller.namespace)
-    key, now = batch_key(request, caller), now_us()
+    key, now, defaults = batch_key(request, caller), now_us(), await app.quotas.defaults()
     call = key or secrets.token_hex(8)
     results: list[BatchResult | None] = [None] * len(request.jobs)
     places: list[int] = []
     jobs: list[NewJob] = []
     for place, line in enumerate(request.jobs):
         try:
-            spec, chosen = similar_definitions.define_line(bytes(line), now, app.settings, caller)
+            spec, chosen = similar_definitions.define_line(bytes(line), now, app.settings, caller, defaults)
             job = new_job(spec, chosen, now, caller, f"{call}/{place}")
             await dependencies.check(app, job.job_id, job.spec)
         except Refused as refused:

@@ -15,13 +15,16 @@ from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.eventlog.job_writer import Created
 from waterclock.api.views import next_run_at
 from waterclock.core.domain.ids import keyed_id
+from waterclock.core.domain.job.aggregate import Job
 from waterclock.core.domain.job.clear_secrets import clear_secrets
 from waterclock.core.domain.job.edit import differences
+from waterclock.core.domain.job.validate import NO_DEFAULTS, Defaults
 from waterclock.core.jetstream.job_definitions import Definition
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto.answers import JobAccepted
 from waterclock.proto.commands import JobBatch
 from waterclock.proto.events import Instant
+from waterclock.proto.problem import Difference
 from waterclock.proto.spec import JobRequest, JobSpec
 
 
@@ -63,14 +66,27 @@ async def resolve_taken(
     ):
         raise Conflict.field("job_id", f"there is a job {job.job_id} already")
     first = await app.definitions.first(job.job_id) or stored
-    again = job_specs.define(request, first.job.created_at, app.settings, caller)
-    if differing := differences(first.job.spec, again):
+    if differing := await _differences(app, first.job, request, caller):
         raise Conflict.because(
             f"the idempotency key {key} was used for a job that differs in "
             + ", ".join(difference.field for difference in differing),
             differences=differing,
         )
     return _repeated(stored)
+
+
+async def _differences(
+    app: Application, first: Job, request: JobRequest | bytes, caller: Caller
+) -> list[Difference]:
+    """Between what was accepted and what the request says now. What it does not say had the defaults of then."""
+    of_then = Defaults(max_retries=first.spec.max_retries, timeout_seconds=first.spec.timeout_seconds)
+    found: list[Difference] = []
+    for defaults in (lambda _: NO_DEFAULTS, lambda _: of_then, await app.quotas.defaults()):
+        again = job_specs.define(request, first.created_at, app.settings, caller, defaults)
+        found = differences(first.spec, again)
+        if not found:
+            break
+    return found
 
 
 def accepted(job: NewJob, created: Created) -> JobAccepted:

@@ -1,5 +1,7 @@
 """Definitions as users send them, made into the `JobSpec` that the log stores."""
 
+from collections.abc import Callable
+
 import msgspec
 from msgspec import Struct, structs
 
@@ -8,7 +10,7 @@ from waterclock.api.auth.namespaces import DEFAULT, scoped, unscoped
 from waterclock.api.errors import Forbidden, TooLarge
 from waterclock.api.request_bodies import refused_definition
 from waterclock.core.domain.job import parse
-from waterclock.core.domain.job.validate import DefinitionLimits, InvalidDefinition
+from waterclock.core.domain.job.validate import Defaults, DefinitionLimits, InvalidDefinition
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
 from waterclock.proto.commands import JobPatch
@@ -21,18 +23,28 @@ _MAX_BODY_BYTES = 32 << 20
 """Bodies are read up to here, so that a payload that is too large can be named as such."""
 
 
+DefaultsOf = Callable[[str], Defaults]
+"""What a definition in a namespace has that does not say."""
+
+
 class _Chosen(Struct, frozen=True):
     job_id: str | None = None
     workflow_id: str | None = None
 
 
-def define(body: bytes | JobRequest, now: int, settings: Settings, caller: Caller) -> JobSpec:
+def define(
+    body: bytes | JobRequest, now: int, settings: Settings, caller: Caller, defaults: DefaultsOf
+) -> JobSpec:
     """The definition that a body or a request describes, in the caller's namespace."""
+    body = body if isinstance(body, bytes) else encode(body)
+    unsaid = defaults(caller.namespace)
     try:
-        spec = parse.define_body(body if isinstance(body, bytes) else encode(body), now, limits_of(settings))
+        spec = parse.define_body(body, now, limits_of(settings), unsaid)
+        namespace = _namespace(spec, caller)
+        if defaults(namespace) != unsaid:
+            spec = parse.define_body(body, now, limits_of(settings), defaults(namespace))
     except InvalidDefinition as error:
         raise refused_definition(error) from None
-    namespace = _namespace(spec, caller)
     dependencies = tuple(scoped(namespace, job_id) for job_id in spec.dependencies)
     return _not_too_large(structs.replace(spec, namespace=namespace, dependencies=dependencies))
 
@@ -46,14 +58,14 @@ def chosen_id(request: bytes | JobRequest) -> str | None:
     return None
 
 
-def edit(spec: JobSpec, patch: JobPatch, now: int, settings: Settings) -> JobSpec:
+def edit(spec: JobSpec, patch: JobPatch, now: int, settings: Settings, defaults: DefaultsOf) -> JobSpec:
     """The definition after an edit."""
     namespace = spec.namespace
     plain = structs.replace(
         spec, dependencies=tuple(unscoped(namespace, job_id) for job_id in spec.dependencies)
     )
     try:
-        amended = parse.amend(plain, _changes(patch), now, limits_of(settings))
+        amended = parse.amend(plain, _changes(patch), now, limits_of(settings), defaults(namespace))
         dependencies = tuple(scoped(namespace, job_id) for job_id in amended.dependencies)
         return _not_too_large(structs.replace(amended, dependencies=dependencies))
     except InvalidDefinition as error:

@@ -24,12 +24,13 @@ Command = Callable[[aggregate.Job], aggregate.JobCommand]
 @handles(methods.JOBS_UPDATE)
 async def update(app: Application, request: JobPatch, caller: Caller) -> answers.Job:
     def command(job: aggregate.Job) -> aggregate.JobCommand:
-        spec = job_specs.edit(job.spec, request, now_us(), app.settings)
+        spec = job_specs.edit(job.spec, request, now_us(), app.settings, defaults)
         return aggregate.UpdateJob(spec=spec, again=again, actor=caller.actor, cause=secrets.token_hex(8))
 
+    defaults = await app.quotas.defaults()
     again = isinstance(request.schedule, str) and request.schedule.strip().lower() == "now"
     definition = await jobs.find(app, request.job_id, caller)
-    edited = job_specs.edit(definition.job.spec, request, now_us(), app.settings)
+    edited = job_specs.edit(definition.job.spec, request, now_us(), app.settings, defaults)
     await dependencies.check(app, request.job_id, edited)
     changed = await change(app, request.job_id, caller, command, request.if_match)
     await dependencies.register(app, request.job_id, changed.version, edited)

@@ -10,11 +10,12 @@ import msgspec
 from msgspec import UNSET, structs
 
 from waterclock.api.auth.gate import Caller
-from waterclock.api.commands.job_specs import chosen_id
+from waterclock.api.commands.job_specs import DefaultsOf, chosen_id
 from waterclock.api.commands.job_specs import define as define_from_scratch
 from waterclock.api.errors import Refused
 from waterclock.core.domain.job.parse import schedule_like
 from waterclock.core.domain.job.schedule import SCHEDULE_FIELDS
+from waterclock.core.domain.job.validate import Defaults
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
 from waterclock.proto.names import is_user_id
@@ -28,11 +29,13 @@ _OWN = ("payload", "idempotency_key", "job_id", *SCHEDULE_FIELDS)
 
 _decode = msgspec.json.Decoder(JobRequest).decode
 
-_known: dict[tuple[int, str, bool, bytes], JobSpec] = {}
-"""By the limit on payloads, the caller's namespace and reach, and what the requests have in common."""
+_known: dict[tuple[int, Defaults, str, bool, bytes], JobSpec] = {}
+"""By the limit on payloads, the defaults, the caller's namespace and reach, and what the requests have in common."""
 
 
-def define_line(line: bytes, now: int, settings: Settings, caller: Caller) -> tuple[JobSpec, str | None]:
+def define_line(
+    line: bytes, now: int, settings: Settings, caller: Caller, defaults: DefaultsOf
+) -> tuple[JobSpec, str | None]:
     """The definition of a line of a bulk call, and the id the user wants it to have."""
     if len(line) <= settings.payload_limit and b"\\u0000" not in line and not may_be_unfit(line):
         try:
@@ -40,22 +43,26 @@ def define_line(line: bytes, now: int, settings: Settings, caller: Caller) -> tu
         except (ValueError, RecursionError):
             pass
         else:
-            spec = _like_one_before(request, now, settings, caller)
+            spec = _like_one_before(request, now, settings, caller, defaults)
             if spec is not None:
                 return spec, chosen_id(request)
-    return define_from_scratch(line, now, settings, caller), chosen_id(line)
+    return define_from_scratch(line, now, settings, caller, defaults), chosen_id(line)
 
 
-def define(request: JobRequest, now: int, settings: Settings, caller: Caller) -> JobSpec:
+def define(
+    request: JobRequest, now: int, settings: Settings, caller: Caller, defaults: DefaultsOf
+) -> JobSpec:
     """The definition of a request that was read, and so checked field by field."""
     if request.payload is UNSET or len(encode(request.payload)) <= settings.payload_limit:
-        spec = _like_one_before(request, now, settings, caller)
+        spec = _like_one_before(request, now, settings, caller, defaults)
         if spec is not None:
             return spec
-    return define_from_scratch(request, now, settings, caller)
+    return define_from_scratch(request, now, settings, caller, defaults)
 
 
-def _like_one_before(request: JobRequest, now: int, settings: Settings, caller: Caller) -> JobSpec | None:
+def _like_one_before(
+    request: JobRequest, now: int, settings: Settings, caller: Caller, defaults: DefaultsOf
+) -> JobSpec | None:
     """None where only the full parser will do: something is wrong, or it is named after its id."""
     payload, key, job_id = request.payload, request.idempotency_key, request.job_id
     if (
@@ -70,11 +77,12 @@ def _like_one_before(request: JobRequest, now: int, settings: Settings, caller: 
     common = encode(bare)
     if len(common) > _MOST_BYTES:
         return None
-    kind = (settings.payload_limit, caller.namespace, caller.everywhere, common)
+    namespace = bare.namespace if isinstance(bare.namespace, str) else caller.namespace
+    kind = (settings.payload_limit, defaults(namespace), caller.namespace, caller.everywhere, common)
     spec = _known.get(kind)
     if spec is None:
         try:
-            spec = define_from_scratch(bare, now, settings, caller)
+            spec = define_from_scratch(bare, now, settings, caller, defaults)
         except Refused:
             return None
         if len(_known) >= _MOST_KINDS:

@@ -194,6 +194,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     retention_days: Annotated[float, Meta(ge=1, le=36_500, description="days, from 1 to 36500")] = 90.0
     """How long runs stay in the read models; a job may ask for less."""
 
+    # What a definition does not say
+    default_max_retries: Annotated[int, Meta(ge=0, le=1_000, description="a number from 0 to 1000")] = 3
+    """Attempts after the first, of jobs and nodes that do not say. A namespace may have its own."""
+    default_timeout_seconds: Annotated[
+        float, Meta(ge=0, le=3_155_760_000, description="seconds, from 0 (none) to a century")
+    ] = 3600.0
+    """The longest that an attempt may take, of jobs and nodes that do not say; 0: as long as it likes."""
+
     # Limits
     payload_limit: Bytes = 1024 * 1024
     """How many bytes the payload of a job may have."""

@@ -141,8 +141,22 @@ def list_namespaces(json: Json = False, watch: Watch = False, data: Data = None)
 
 
 def _namespace_table(namespaces: Sequence[Namespace]) -> str:
-    rows = [(one.namespace, str(one.jobs), output.text(one.max_jobs)) for one in namespaces]
-    return table(("NAMESPACE", "JOBS", "AT MOST"), rows) if rows else "no namespaces in use"
+    rows = [
+        (
+            one.namespace,
+            str(one.jobs),
+            output.text(one.max_jobs),
+            str(one.default_max_retries),
+            _seconds(one.default_timeout_seconds),
+        )
+        for one in namespaces
+    ]
+    header = ("NAMESPACE", "JOBS", "AT MOST", "RETRIES IF NOT SAID", "TIMEOUT IF NOT SAID")
+    return table(header, rows) if rows else "no namespaces in use"
+
+
+def _seconds(timeout: float | None) -> str:
+    return "none" if timeout is None else f"{timeout:g} s"
 
 
 _NAMESPACES = Listing[Namespace](key=lambda one: one.namespace, text=_namespace_table)
@@ -154,12 +168,28 @@ def limit(
     max_jobs: Annotated[
         int | None, typer.Option(help="Jobs at the same time; not said: no limit.", metavar="N")
     ] = None,
+    default_retries: Annotated[
+        int | None,
+        typer.Option(help="Retries of jobs that do not say; not said: as in all namespaces.", metavar="N"),
+    ] = None,
+    default_timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="Timeout of jobs that do not say; 0: none; not said: as in all.", metavar="SECONDS"
+        ),
+    ] = None,
     json: Json = False,
     data: Data = None,
 ) -> None:
-    """Set or lift a namespace's quota."""
+    """Set or lift what holds in a namespace: its quota, and what jobs have that do not say."""
     with connected(data) as wire:
-        request = decoding.convert({"namespace": name, "max_jobs": max_jobs}, QuotaRequest, text=False)
+        said = {
+            "namespace": name,
+            "max_jobs": max_jobs,
+            "default_max_retries": default_retries,
+            "default_timeout_seconds": default_timeout,
+        }
+        request = decoding.convert(said, QuotaRequest, text=False)
         found = wire.call(methods.NAMESPACES_LIMIT, request)
     print_json(found) if json else print(
         f"{name}: {found.jobs} jobs, at most {output.text(found.max_jobs) or 'any number'}"

@@ -17,7 +17,7 @@ from waterclock.core.domain.job.request_fields import (
     value_or,
 )
 from waterclock.core.domain.job.task import task_of
-from waterclock.core.domain.job.validate import Problems
+from waterclock.core.domain.job.validate import Defaults, Problems
 from waterclock.core.domain.workflow.references import check_references
 from waterclock.proto.names import is_user_id
 from waterclock.proto.policies import DIGEST_PATTERN, AnyRule, TriggerRule
@@ -52,12 +52,12 @@ _NEEDS_UPSTREAM: frozenset[TriggerRule] = frozenset(
 _ALWAYS_HOLDS: frozenset[TriggerRule] = frozenset(("all_done", "one_done", "always"))
 
 
-def workflow_of(request: JobRequest, problems: Problems) -> Workflow:
+def workflow_of(request: JobRequest, defaults: Defaults, problems: Problems) -> Workflow:
     for field in (*RUNS, *ALONGSIDE, "fan_out"):
         if value_of(getattr(request, field)) is not None:
             problems.add(field, "cannot be combined with nodes: say it of a node")
     nodes = tuple(
-        _node(node, problems.under(f"nodes[{place}]"))
+        _node(node, defaults, problems.under(f"nodes[{place}]"))
         for place, node in enumerate(value_or(request.nodes, []))
     )
     check_nodes(nodes, problems)
@@ -78,7 +78,7 @@ def _rule(rule: TriggerRule | AnyRule) -> TriggerRule:
             return rule
 
 
-def _node(request: NodeRequest, problems: Problems) -> Node:
+def _node(request: NodeRequest, defaults: Defaults, problems: Problems) -> Node:
     for field, text in (("id", request.id), ("queue", value_or(request.queue, "default"))):
         if not is_user_id(text):
             problems.add(
@@ -95,8 +95,8 @@ def _node(request: NodeRequest, problems: Problems) -> Node:
         trigger_rule=_rule(value_or(request.trigger_rule, "all_success")),
         condition=value_of(request.condition),
         map=None if expansion is None else fan_out_of(expansion, upstream, problems.under("map")),
-        max_retries=max_retries_of(request, problems),
-        timeout_seconds=timeout_of(request, problems),
+        max_retries=max_retries_of(request, defaults, problems),
+        timeout_seconds=timeout_of(request, defaults, problems),
         concurrency_limit=concurrency_limit_of(request, problems),
         rate_per_second=rate_of(request, problems),
         **plain_fields(request),

@@ -23,11 +23,18 @@ from waterclock.core.domain.job.request_fields import (
 from waterclock.core.domain.job.request_reader import Body, read_leniently, read_preview, read_request
 from waterclock.core.domain.job.schedule import check_future, schedule_of
 from waterclock.core.domain.job.task import name_by_task, task_of
-from waterclock.core.domain.job.validate import DEFAULT_LIMITS, DefinitionLimits, InvalidDefinition, Problems
+from waterclock.core.domain.job.validate import (
+    DEFAULT_LIMITS,
+    NO_DEFAULTS,
+    Defaults,
+    DefinitionLimits,
+    InvalidDefinition,
+    Problems,
+)
 from waterclock.proto.names import is_user_id
 from waterclock.proto.policies import JOB_PATTERN
 from waterclock.proto.problem import FieldError
-from waterclock.proto.spec import RUNS, JobRequest, JobSpec, PreviewRequest, Schedule
+from waterclock.proto.spec import RUNS, JobRequest, JobSpec, PreviewRequest, Schedule, Workflow
 
 __all__ = [
     "DefinitionLimits",
@@ -51,28 +58,41 @@ _LONGEST_NAME = 256
 _LINES = ("idempotency_key", "concurrency_key", "rate_key")
 
 
-def define(request: JobRequest, now: int, limits: DefinitionLimits = DEFAULT_LIMITS) -> JobSpec:
+def define(
+    request: JobRequest,
+    now: int,
+    limits: DefinitionLimits = DEFAULT_LIMITS,
+    defaults: Defaults = NO_DEFAULTS,
+) -> JobSpec:
     """The definition a request describes; raises InvalidDefinition with all that is wrong with it.
 
     The bounds in the request's types are checked again, as a request made in Python was never decoded. The answer
     depends on `now` only where the request does (`delay`): to compare a repeated request with what was accepted
     the first time, define it again as of that time.
     """
-    return define_body(_written(request), now, limits)
+    return define_body(_written(request), now, limits, defaults)
 
 
-def define_body(body: Body, now: int, limits: DefinitionLimits = DEFAULT_LIMITS) -> JobSpec:
+def define_body(
+    body: Body, now: int, limits: DefinitionLimits = DEFAULT_LIMITS, defaults: Defaults = NO_DEFAULTS
+) -> JobSpec:
     """Reading and defining in one: problems of both kinds are reported together."""
     problems = Problems()
     request = read_leniently(body, problems, limits)
-    spec = _build(request, now, limits, problems)
+    spec = _build(request, now, limits, defaults, problems)
     check_future(spec.schedule, spec.name, now, problems)
     check_effects(spec, given_fields(request), problems)
     problems.refuse()
     return spec
 
 
-def amend(spec: JobSpec, patch: JobRequest, now: int, limits: DefinitionLimits = DEFAULT_LIMITS) -> JobSpec:
+def amend(
+    spec: JobSpec,
+    patch: JobRequest,
+    now: int,
+    limits: DefinitionLimits = DEFAULT_LIMITS,
+    defaults: Defaults = NO_DEFAULTS,
+) -> JobSpec:
     """The definition after an edit: each field that is said replaces that field, null puts its default back.
 
     Saying when or what runs replaces all that was said of it before. `job_id` and `idempotency_key` are the
@@ -81,7 +101,8 @@ def amend(spec: JobSpec, patch: JobRequest, now: int, limits: DefinitionLimits =
     problems = Problems()
     said = given_fields(patch)
     fields = overlay(fields_of(spec), said)
-    edited = _build(read_leniently(fields, problems, limits), now, limits, problems)
+    edited = _build(read_leniently(fields, problems, limits), now, limits, defaults, problems)
+    edited = msgspec.structs.replace(edited, **_unsaid(spec, said))
     if edited.schedule != spec.schedule:
         check_future(edited.schedule, edited.name, now, problems)
     check_effects(edited, said, problems)
@@ -89,6 +110,18 @@ def amend(spec: JobSpec, patch: JobRequest, now: int, limits: DefinitionLimits =
         problems.add("namespace", "cannot be changed")
     problems.refuse()
     return msgspec.structs.replace(edited, idempotency_key=spec.idempotency_key)
+
+
+def _unsaid(spec: JobSpec, said: dict[str, Any]) -> dict[str, Any]:
+    """What has a default for new definitions, and is not said by an edit: it stays as it is stored."""
+    kept: dict[str, Any] = {}
+    if said.keys().isdisjoint(("max_retries", "retries")):
+        kept["max_retries"] = spec.max_retries
+    if said.keys().isdisjoint(("timeout_seconds", "timeout")):
+        kept["timeout_seconds"] = spec.timeout_seconds
+    if isinstance(spec.task, Workflow) and said.keys().isdisjoint(("nodes", *RUNS)):
+        kept["task"] = spec.task
+    return kept
 
 
 def define_schedule(request: PreviewRequest, now: int) -> Schedule:
@@ -116,7 +149,9 @@ def _written(request: JobRequest) -> Body:
         return given_fields(request)
 
 
-def _build(request: JobRequest, now: int, limits: DefinitionLimits, problems: Problems) -> JobSpec:
+def _build(
+    request: JobRequest, now: int, limits: DefinitionLimits, defaults: Defaults, problems: Problems
+) -> JobSpec:
     name = _name_of(request, problems)
     is_workflow = value_of(request.nodes) is not None
     dependencies = tuple(dict.fromkeys(value_or(request.dependencies, [])))
@@ -124,9 +159,10 @@ def _build(request: JobRequest, now: int, limits: DefinitionLimits, problems: Pr
     _check_weight("payload", value_of(request.payload), limits, problems)
     _check_weight("metadata", value_of(request.metadata), limits, problems)
     expansion = value_of(request.fan_out)
+    of_job = NO_DEFAULTS if is_workflow else defaults
     return JobSpec(
         name=name,
-        task=workflow_of(request, problems) if is_workflow else task_of(request, name, problems),
+        task=workflow_of(request, defaults, problems) if is_workflow else task_of(request, name, problems),
         schedule=schedule_of(
             request, name, now, "DEPENDENT" if is_workflow or dependencies else "IMMEDIATE", problems
         ),
@@ -134,8 +170,8 @@ def _build(request: JobRequest, now: int, limits: DefinitionLimits, problems: Pr
         concurrency_limit=concurrency_limit_of(request, problems),
         rate_per_second=rate_of(request, problems),
         catch_up=catch_up_of(request),
-        max_retries=max_retries_of(request, problems),
-        timeout_seconds=timeout_of(request, problems),
+        max_retries=max_retries_of(request, of_job, problems),
+        timeout_seconds=timeout_of(request, of_job, problems),
         fan_out=None if expansion is None else fan_out_of(expansion, None, problems.under("fan_out")),
         **plain_fields(request),
     )

@@ -6,7 +6,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.job import durations
-from waterclock.core.domain.job.validate import Problems
+from waterclock.core.domain.job.validate import Defaults, Problems
 from waterclock.proto.policies import CatchUp, CatchUpPolicy, CatchUpRequest, Limits, Retention, Retry
 from waterclock.proto.spec import JobFields, JobRequest, Node, NodeRequest, WorkRequest
 
@@ -75,18 +75,20 @@ def plain_fields(request: WorkRequest) -> dict[str, Any]:
     return found
 
 
-def max_retries_of(request: WorkRequest, problems: Problems) -> int:
+def max_retries_of(request: WorkRequest, defaults: Defaults, problems: Problems) -> int:
     one, other = value_of(request.max_retries), value_of(request.retries)
     if one is not None and other is not None and one != other:
         problems.add("retries", "says something else than max_retries")
-    return one if one is not None else other or 0
+    said = other if one is None else one
+    return defaults.max_retries if said is None else said
 
 
-def timeout_of(request: WorkRequest, problems: Problems) -> float | None:
+def timeout_of(request: WorkRequest, defaults: Defaults, problems: Problems) -> float | None:
+    """None: an attempt may take as long as it likes. That is said by 0."""
     text = None if isinstance(request.timeout, UnsetType) else request.timeout
     seconds = value_of(request.timeout_seconds)
     if text is None:
-        return seconds
+        return defaults.timeout_seconds if seconds is None else seconds or None
     if seconds is not None:
         problems.add("timeout", "cannot be combined with timeout_seconds")
         return seconds
@@ -95,9 +97,7 @@ def timeout_of(request: WorkRequest, problems: Problems) -> float | None:
     except durations.InvalidDuration as error:
         problems.add("timeout", str(error))
         return None
-    if seconds <= 0:
-        problems.add("timeout", "must be more than nothing")
-    return seconds
+    return seconds or None
 
 
 def catch_up_of(request: JobRequest) -> CatchUp:

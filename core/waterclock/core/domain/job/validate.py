@@ -33,6 +33,18 @@ class DefinitionLimits(Struct, frozen=True, kw_only=True):
 DEFAULT_LIMITS = DefinitionLimits()
 
 
+class Defaults(Struct, frozen=True, kw_only=True):
+    """What a definition has that does not say. It is stored as if it had been said: another default, later, is for
+    later definitions."""
+
+    max_retries: int = 0
+    timeout_seconds: float | None = None
+
+
+NO_DEFAULTS = Defaults()
+"""No retries and no timeout: what was stored before there were defaults says nothing and means this."""
+
+
 class Problems:
     def __init__(self, *, under: str = "", of: "Problems | None" = None) -> None:
         self._under = under
