@@ -16,15 +16,13 @@ from bench.quantiles import curve, lag_figures
 from bench.result import Result
 from bench.system import System, running_system
 from bench.warm_up import warm_up
-from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.messages import stream_state
-from waterclock.core.runtime.data_directory import ADMIN, as_role, inbox_of
-from waterclock.proto import names
 
 _CHUNK = 20_000
 _SLOWEST = 2_000
 _PATIENCE = 60.0
 """Schedules that are not stored at this rate, after so many seconds of grace, are given up on."""
+_PROBES = 500
+"""Immediates sent after the last schedule: when they have run, every partition has read all before them."""
 _RATE = 500
 _SECONDS = 10
 _KILL_RATE = 200
@@ -57,12 +55,10 @@ async def _store(system: System, begun: int, size: int) -> float:
         chunk = [jobs.yearly(number, now) for number in range(start, min(start + _CHUNK, size))]
         await jobs.submit(system.clock, chunk)
     await system.history.until_defined(defined + size - begun, within=within, poll=0.5)
-    url = as_role(system.connection["nats"], system.data, ADMIN)
-    async with Connection.open(url, name="bench", inbox_prefix=inbox_of(ADMIN)) as connection:
-        while (found := (await stream_state(connection, names.kv_stream(names.TIMING))).messages) < size:
-            if time.perf_counter() - began > within:
-                raise RuntimeError(f"after {within:.0f} s the index holds {found} of {size} schedules")
-            await asyncio.sleep(0.2)
+    probes, before = [jobs.immediate()] * _PROBES, await system.history.succeeded()
+    await jobs.submit(system.clock, probes)
+    if await system.history.until_succeeded(before + _PROBES, within=within) < before + _PROBES:
+        raise RuntimeError(f"after {within:.0f} s not all of {size} schedules are in the index")
     return time.perf_counter() - began
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from waterclock.core.domain.partition.due import timing_index
+from waterclock.core.domain import timing_index
 from waterclock.core.jetstream import lease, objects
 from waterclock.executor.attempt import stop_requests
 from waterclock.executor.intake import redelivery

@@ -144,7 +144,7 @@ class User:
             cron_expression=(rng.choice(_CRONS),) if kind == "CRON" else (),
             interval_seconds=rng.choice([5, 7, 60, 300, 4000]) if kind == "INTERVAL" else None,
             timezone=rng.choice(["UTC", "Europe/Berlin"]),
-            jitter_seconds=rng.choice([0, 0, 0, 3]) if kind in ("CRON", "INTERVAL") else 0,
+            jitter_seconds=rng.choice([0, 0, 3, 90]) if kind in ("CRON", "INTERVAL") else 0,
             max_fires=rng.choice([None, None, None, 4]) if kind in ("CRON", "INTERVAL") else None,
             end_at=now + timedelta(seconds=rng.uniform(100, 2000))
             if kind == "INTERVAL" and rng.random() < 0.2

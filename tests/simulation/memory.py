@@ -4,19 +4,17 @@ or stands still (life.py). What is fenced is refused once somebody else owns the
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 
 import msgspec
 from msgspec import Struct
 
 from simulation.life import Life
 from simulation.replay import check_live
-from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.decisions import LinesNeeded
 from waterclock.core.domain.partition.dependency_state import Notice
-from waterclock.core.domain.partition.due.timing_index import IndexEntry, decode_entry
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.store.store import StoreError
+from waterclock.proto import names
 from waterclock.proto.events import Cursor, RunEvent
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import StopRequest
@@ -32,6 +30,8 @@ from waterclock.scheduler.ports import (
     WorkInDoubt,
     WorkMessage,
 )
+from waterclock.scheduler.timing_index import Stored as TimingValue
+from waterclock.scheduler.timing_index import TimingIndex
 
 PARTITION = 3
 READ = 0.2
@@ -106,20 +106,21 @@ class MemoryFencedLog:
             await self._life.end()
 
 
-class MemoryIndex:
+class MemoryTimingStore:
     def __init__(self, life: Life) -> None:
+        self.writer = str(life.term)
         self._life = life
         self._world = life.world
 
-    async def hot(self) -> list[IndexEntry]:
+    async def scan(self, pattern: str) -> list[TimingValue]:
         await self._life.end(READ)
-        return self._read(lambda key: key.split(".")[1] == "hot")
-
-    async def minutes(self, first: int, last: int) -> list[IndexEntry]:
-        await self._life.end(READ)
-        found = self._read(lambda key: (minute := _minute(key)) is not None and first <= minute <= last)
+        found = self._find(pattern)
         self._world.rng.shuffle(found)
         return found
+
+    async def some(self, pattern: str) -> list[TimingValue]:
+        await self._life.end(READ)
+        return self._find(pattern)[: self._world.rng.randint(1, 3)]
 
     async def write(self, changes: Mapping[str, bytes | None]) -> None:
         world, life = self._world, self._life
@@ -134,37 +135,36 @@ class MemoryIndex:
                 world.index[key] = (world.index_revision, value)
         await life.end()
 
-    async def remove(self, void: Mapping[str, int]) -> None:
+    async def remove_hot(self, void: Mapping[str, int]) -> None:
         for job_id, version in void.items():
             await self._life.begin()
-            self._purge(partial(_is_void, job_id, version))
+            for key, _ in self._find(names.timing_hot_of_job(PARTITION, job_id)):
+                if int(key.rpartition(".")[2]) <= version:
+                    self._purge(key)
             await self._life.end()
 
-    async def purge_before(self, instant: int) -> None:
+    async def purge(self, pattern: str) -> None:
         await self._life.begin(READ)
-        self._purge(lambda key: (minute := _minute(key)) is not None and (minute + 1) * MINUTE <= instant)
+        self._purge(pattern)
         await self._life.end(READ)
 
-    def _read(self, wanted: Callable[[str], bool]) -> list[IndexEntry]:
+    def _find(self, pattern: str) -> list[TimingValue]:
         self._life.index_known = max(self._life.index_known, self._world.index_revision)
-        return [decode_entry(value) for key, (_, value) in self._world.index.items() if wanted(key)]
+        return [(key, value) for key, (_, value) in self._world.index.items() if _matches(pattern, key)]
 
-    def _purge(self, void: Callable[[str], bool]) -> None:
+    def _purge(self, pattern: str) -> None:
         """What was written since we last read or wrote stays."""
         index = self._world.index
         for key, (revision, _) in list(index.items()):
-            if void(key) and revision <= self._life.index_known:
+            if _matches(pattern, key) and revision <= self._life.index_known:
                 del index[key]
 
 
-def _is_void(job_id: str, version: int, key: str) -> bool:
-    *_, of_job, of_version = key.split(".")
-    return of_job == job_id and int(of_version) <= version
-
-
-def _minute(key: str) -> int | None:
-    _, group, rest = key.split(".", 2)
-    return None if group == "hot" else int(group) * 60 + int(rest.partition(".")[0])
+def _matches(pattern: str, key: str) -> bool:
+    wanted, parts = pattern.split("."), key.split(".")
+    return len(wanted) == len(parts) and all(
+        each in ("*", part) for each, part in zip(wanted, parts, strict=True)
+    )
 
 
 class MemorySnapshots:
@@ -205,6 +205,16 @@ class MemoryDefinitions:
             event = self._world.jobs[version - 1]
             assert event.job_id == job_id
             found[job_id, version] = event.spec
+        return found
+
+    async def specs_before(self, changed: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
+        found: dict[tuple[str, int], JobSpec | None] = {}
+        for job_id, version in changed:
+            await self._life.end(READ)
+            earlier = (
+                event.spec for event in reversed(self._world.jobs[: version - 1]) if event.job_id == job_id
+            )
+            found[job_id, version] = next(earlier, None)
         return found
 
     async def pause(self, job_id: str, note: str) -> None:
@@ -321,7 +331,7 @@ def memory_ports(life: Life) -> Ports:
         runs=MemoryLog(life, world.run_entries),
         jobs=MemoryLog(life, world.job_entries),
         decisions=MemoryFencedLog(life),
-        index=MemoryIndex(life),
+        index=TimingIndex(MemoryTimingStore(life), PARTITION, world.spans),
         snapshots=MemorySnapshots(life),
         definitions=MemoryDefinitions(life),
         lines=MemoryLines(life),

@@ -107,7 +107,7 @@ def judge(world: World) -> AuditReport:
             auditor.run_event(run_event)
     assert world.owner is not None
     decided = world.owner.state.cursor.time
-    slack = 4 * SECOND
+    slack = 95 * SECOND
     return auditor.report(0, world.now, decided=decided - slack, settled=True, edit_lag=2 * SECOND)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from simulation.executors import Executors
 from simulation.life import StandsStill
-from simulation.memory import MemoryIndex
+from simulation.memory import MemoryTimingStore
 from simulation.test_simulation import judge, settle
 from simulation.world import EPOCH, World
 from waterclock.core.domain.instants import SECOND
@@ -28,14 +28,14 @@ def test_a_stale_owner_does_not_restore_what_was_removed_from_the_index(
     schedule fires: the audit finds it, so it would find any other way there."""
     world = World(random.Random(0), crash_chance=0.0, index_is_fenced=fenced)
     world.define(JobCreated(job_id="job", spec=EVERY_FIVE_SECONDS, at=EPOCH, created_at=EPOCH))
-    write = MemoryIndex.write
+    write = MemoryTimingStore.write
 
-    async def stand_still(index: MemoryIndex, changes: dict[str, bytes | None]) -> None:
+    async def stand_still(index: MemoryTimingStore, changes: dict[str, bytes | None]) -> None:
         await StandsStill()
         await write(index, changes)
 
     with monkeypatch.context() as patched:
-        patched.setattr(MemoryIndex, "write", stand_still)
+        patched.setattr(MemoryTimingStore, "write", stand_still)
         patched.setattr(World, "_is_found_alive", lambda *_: False)
         world.step(everything=True)
     assert len(world.stale) == 1
@@ -57,7 +57,7 @@ def test_a_stale_owner_does_not_restore_what_was_removed_from_the_index(
     assert bool(world.index) is not fenced
     world.life = world.owned = None
     world.step(everything=True)
-    world.now += 60 * SECOND
+    world.now += 300 * SECOND
     settle(world, Executors(world))
     faults = {finding.fault for finding in judge(world).findings}
     assert faults == (set() if fenced else {"invented"})

@@ -12,7 +12,8 @@ from simulation.memory import MemoryFencedLog, MemoryLog, MemoryWorkQueue
 from simulation.test_simulation import judge, settle
 from simulation.world import EPOCH, World, queued_runs
 from waterclock.core.domain.instants import SECOND, datetime_of
-from waterclock.proto.events import Cursor, JobCreated, RunEvent
+from waterclock.core.domain.timing_index import decode_group
+from waterclock.proto.events import Cursor, JobCreated, RunEvent, RunQueued
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 from waterclock.proto.work import WorkItem
 from waterclock.scheduler.ports import WorkInDoubt, WorkMessage
@@ -55,7 +56,7 @@ def test_a_takeover_that_is_cut_off_goes_on_from_where_it_was(monkeypatch: pytes
     assert world.crashes == 1, "the second owner had less than two steps left"
     assert 4_000 <= reached[0] < 7_000
     assert reached[1] >= 6_000
-    assert len(world.index) == 7_000
+    assert sum(len(decode_group(value).entries) for _, value in world.index.values()) == 7_000
     assert not world.replayed.fold(len(world.runs)).runs
 
 
@@ -161,3 +162,21 @@ def test_what_comes_due_after_a_first_takeover_was_cut_off_is_found(monkeypatch:
     settle(world, Executors(world))
     assert judge(world).clean
     assert len(queued_runs(world)) == 2_500
+
+
+def test_a_fire_that_jitter_has_put_off_is_found_by_who_takes_over() -> None:
+    """Its minute has passed and is no longer read when the owner dies; it is due later."""
+    late = replace(HOURLY, schedule=replace(HOURLY.schedule, jitter_seconds=3_000))
+    world = world_of(20, late)
+    world.step(everything=True)
+    hour = EPOCH // (3_600 * SECOND) * 3_600 * SECOND + 3_600 * SECOND
+    for minute in range(1, 56):
+        world.now = hour + minute * 60 * SECOND
+        world.step(everything=True)
+        if minute % 5 == 0:
+            world.life = world.owned = None
+    settle(world, Executors(world))
+    assert judge(world).clean
+    runs = [run for frame in world.runs for run in frame.events if isinstance(run, RunQueued)]
+    assert {run.scheduled for run in runs} == {hour}
+    assert len({run.run_id for run in runs}) == 20

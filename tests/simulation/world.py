@@ -74,6 +74,8 @@ class World:
     """key -> revision, value."""
     index_revision: int = 0
     index_is_fenced: bool = True
+    spans: tuple[int, ...] = (1, 2, 6)
+    """Hours in the longer slots of the index: few, so that they are opened in a life."""
     work: dict[tuple[str, int, bool], Message] = field(default_factory=dict)
     """Run id or a parcel's name, when it was queued, whether it is a parcel -> message."""
     holding: dict[str, tuple[str, Work]] = field(default_factory=dict)

@@ -119,30 +119,37 @@ def timing_hot(partition: int, job_id: str, version: int) -> str:
     return f"{partition}.hot.0.{job_id}.{version}"
 
 
-def timing_bucket(partition: int, minute: int, job_id: str, version: int) -> str:
-    """Minutes since the epoch, grouped by hour so that a long downtime is read in few scans."""
-    return f"{partition}.{minute // 60}.{minute % 60}.{job_id}.{version}"
+def timing_group(partition: int, slot: str, writer: str, number: int) -> str:
+    """Entries that were written together. No id of a job begins like the writer here."""
+    return f"{partition}.{slot}._{writer}.{number}"
+
+
+def is_timing_group(key: str) -> bool:
+    """Else it is an entry by itself, as in the first releases: `<p>.<slot>.<job id>.<version>`."""
+    return key.split(".", 4)[3].startswith("_")
+
+
+def timing_slot(partition: int, slot: str) -> str:
+    """All that is in a slot."""
+    return f"{partition}.{slot}.*.*"
 
 
 def timing_all_hot(partition: int) -> str:
     return f"{partition}.hot.0.*.*"
 
 
-def timing_minute(partition: int, minute: int) -> str:
-    return f"{partition}.{minute // 60}.{minute % 60}.*.*"
+def timing_hot_of_job(partition: int, job_id: str) -> str:
+    return f"{partition}.hot.0.{job_id}.*"
 
 
 def timing_hour(partition: int, hour: int) -> str:
+    """All minutes of an hour."""
     return f"{partition}.{hour}.*.*.*"
 
 
 def timing_fence(partition: int) -> str:
     """Written by each new owner of the partition, and expected by everything it writes to the index."""
     return f"{partition}.fence"
-
-
-def timing_of_job(partition: int, job_id: str) -> str:
-    return f"{partition}.*.*.{job_id}.*"
 
 
 HALT_KEY = "halt"

@@ -6,11 +6,15 @@ log can finish what a crash cut off.
 
 import asyncio
 import logging
+from collections.abc import Iterable, Sequence
 
 from waterclock.core.domain.instants import SECOND
-from waterclock.core.domain.partition.decisions import LinesNeeded, Pass
+from waterclock.core.domain.partition.decisions import LinesNeeded, Pass, VoidEntries
+from waterclock.core.domain.partition.due.armed_schedule import may_be_filed_under
 from waterclock.core.domain.partition.owner import Owner
+from waterclock.core.domain.timing_index import Void
 from waterclock.core.store.store import StoreError
+from waterclock.proto.events import Instant
 from waterclock.scheduler.ports import Ports, UnreadableLines, WorkInDoubt
 from waterclock.scheduler.work_items import packed, work_item
 
@@ -47,17 +51,35 @@ async def checkpoint(ports: Ports, owner: Owner) -> None:
 async def _record(ports: Ports, owner: Owner, decided: Pass) -> None:
     """Index, log, index. What the log has not, nobody may know of yet; but an index entry may be there early: it is of
     a version that the log's cursor has not reached, and is not read before."""
-    if decided.index:
-        await ports.index.write(decided.index)
+    if decided.index or decided.hot:
+        await ports.index.write(decided.index, decided.hot)
     if decided.events:
         await ports.decisions.append(decided.events, owner.state.cursor)
         owner.appended(ports.decisions.last, decided.events)
         ports.metrics.decided(decided.events)
     if decided.obsolete_keys:
-        await ports.index.write(dict.fromkeys(decided.obsolete_keys))
+        await ports.index.delete(decided.obsolete_keys)
     if decided.void_entries:
-        await ports.index.remove(decided.void_entries)
+        await mark_void(ports, owner, decided.void_entries)
     owner.cleaned(owner.state.cursor.jobs)
+
+
+async def mark_void(ports: Ports, owner: Owner, void: Sequence[VoidEntries]) -> None:
+    """Where the entries of a definition are that is not in memory, the definition says."""
+    changed = [(entries.job_id, entries.version + 1) for entries in void if entries.filed is None]
+    specs = await ports.definitions.specs_before(changed) if changed else {}
+    decided, now = owner.state.cursor.time, ports.clock.now_us()
+    marks: list[Void] = []
+    for number, entries in enumerate(void, 1):
+        job_id, version = entries.job_id, entries.version
+        filed: Iterable[Instant] = entries.filed or ()
+        spec = specs.get((job_id, version + 1))
+        if spec is not None:
+            filed = may_be_filed_under(job_id, spec, decided, now)
+        marks += [Void(at, job_id, version) for at in sorted(filed)]
+        if number % _TURN == 0:
+            await asyncio.sleep(0)
+    await ports.index.void(marks)
 
 
 async def _publish(ports: Ports, owner: Owner, decided: Pass) -> None:

@@ -9,7 +9,7 @@ import time
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.divergence import Diverged
-from waterclock.core.domain.partition.due.timing_index import HORIZON
+from waterclock.core.domain.timing_index import HORIZON
 from waterclock.core.runtime.tasks import supervised
 from waterclock.proto.heartbeats import PartitionStatus
 from waterclock.scheduler.load import PartitionLoad

@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from waterclock.core.domain.instants import MINUTE
-from waterclock.core.domain.partition.due.timing_index import HORIZON
 from waterclock.core.domain.partition.owner import Owner
+from waterclock.core.domain.timing_index import HORIZON
 from waterclock.proto.codec import decode_frame, decode_job_frame, encode
 from waterclock.proto.events import Instant
 from waterclock.proto.work import ClaimReply, ClaimRequest
@@ -134,6 +134,7 @@ class OwnedPartition:
     async def _load_index(self, now: Instant) -> None:
         """Nothing is decided for a time whose part of the index is not in memory, however far the clock jumped."""
         owner, index = self.owner, self._ports.index
+        await index.open_ahead((now + HORIZON) // MINUTE)
         if owner.schedules.loaded_until - now > HORIZON:
             return
         first, last = owner.schedules.loaded_until // MINUTE, (now + HORIZON) // MINUTE

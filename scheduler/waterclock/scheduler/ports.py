@@ -4,7 +4,7 @@
 takeover and the real pass, and dies at any of these calls. A call that is not here cannot be made by them.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from waterclock.core.domain.partition.decisions import LinesNeeded
 from waterclock.core.domain.partition.dependency_state import Notice
-from waterclock.core.domain.partition.due.timing_index import IndexEntry
 from waterclock.core.domain.partition.room import Room
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.runtime.clock import Clock
@@ -20,6 +19,7 @@ from waterclock.proto.events import Cursor, Instant, RunEvent
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest, WorkItem
 from waterclock.scheduler.metrics import SchedulerMetrics
+from waterclock.scheduler.timing_index import TimingIndex
 
 
 class LeaseLost(Exception):
@@ -102,22 +102,6 @@ class FencedLog(Protocol):
 # -- what is stored beside the log ----------------------------------------------------------------------
 
 
-class TimingIndex(Protocol):
-    async def hot(self) -> Sequence[IndexEntry]: ...
-
-    async def minutes(self, first: int, last: int) -> Sequence[IndexEntry]:
-        """The entries of a stretch of minutes, both ends included."""
-
-    async def write(self, changes: Mapping[str, bytes | None]) -> None:
-        """None deletes: an entry that would not fire again if it were still there. Raises LeaseLost."""
-
-    async def remove(self, void: Mapping[str, int]) -> None:
-        """The entries of some jobs, each of versions up to one, wherever they are."""
-
-    async def purge_before(self, instant: Instant) -> None:
-        """Drop the minutes that ended before an instant up to which everything is decided."""
-
-
 class Snapshot(Struct, frozen=True, kw_only=True):
     state: PartitionState
     consumed: int
@@ -141,6 +125,9 @@ class Definitions(Protocol):
     async def specs_at(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
         """Definitions (job, version) as they were then; None when the log no longer holds one. Each message of the log
         is read once, however many definitions are in it."""
+
+    async def specs_before(self, changed: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
+        """The definitions that some (job, version) have replaced; None when the log no longer holds it."""
 
     async def pause(self, job_id: str, note: str) -> None:
         """Pause a schedule after failures in a row, as a user would. Harmless when repeated."""

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from waterclock.core.domain.instants import MINUTE
-from waterclock.core.domain.partition.due.timing_index import HORIZON, IndexEntry
+from waterclock.core.domain.partition.decisions import VoidEntries
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
+from waterclock.core.domain.timing_index import HORIZON, IndexEntry
 from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import Instant, JobCreated
-from waterclock.scheduler.carry_out import carry_out, checkpoint
+from waterclock.scheduler.carry_out import carry_out, checkpoint, mark_void
 from waterclock.scheduler.ports import Ports
 
 _TURN = 256
@@ -36,6 +37,7 @@ async def take_over(ports: Ports) -> Rebuilt:
     rebuilt = await rebuild(ports)
     owner = rebuilt.owner
     await ports.jobs.check_reaches(owner.state.cursor.jobs)
+    ports.index.begin((owner.state.cursor.time or ports.clock.now_us()) // MINUTE)
     await _remove_void_entries(ports, owner)
     now = ports.clock.now_us()
     owner.wake(now)
@@ -82,14 +84,15 @@ async def rebuild(ports: Ports) -> Rebuilt:
 async def _remove_void_entries(ports: Ports, owner: Owner) -> None:
     """Finish what the last owner may have left: void entries of changes it had decided."""
     cursor = owner.state.cursor
-    void: dict[str, int] = {}
+    void: list[VoidEntries] = []
     async for entries in ports.jobs.read(cursor.index, cursor.jobs):
         for entry in entries:
-            for event in decode_job_frame(entry.data).events:
-                if not isinstance(event, JobCreated):
-                    void[event.job_id] = entry.sequence - 1
+            events = decode_job_frame(entry.data).events
+            changed = (event.job_id for event in events if not isinstance(event, JobCreated))
+            void += [VoidEntries(job_id, entry.sequence - 1, None) for job_id in changed]
     if void:
-        await ports.index.remove(void)
+        await ports.index.remove_hot({entries.job_id: entries.version for entries in void})
+        await mark_void(ports, owner, void)
     owner.cleaned(cursor.jobs)
 
 

@@ -96,19 +96,20 @@ class WorkRecovery:
         self.add(run.run_id for run in owner.state.runs.values() if run.has_work)
 
     async def publish_chunk(self, owner: Owner) -> None:
-        """What is still in doubt after that comes again with the next pass."""
+        """What is still in doubt after that comes again with the next pass. So does what is added meanwhile, though it
+        is just being published: the server may lose it again."""
         chunk = list(islice(self._left, _CHUNK))
+        for run_id in chunk:
+            del self._left[run_id]
         items = await self._items(owner, _with_their_parcels(owner, chunk))
+        for _, item in items:
+            self._left.pop(item.run_id, None)
         try:
             if items:
                 await self._ports.work.publish(packed(items))
         except WorkInDoubt as error:
             _log.warning("work is still in doubt: %s", error)
-            return
-        for run_id in chunk:
-            del self._left[run_id]
-        for _, item in items:
-            self._left.pop(item.run_id, None)
+            self.add([*chunk, *(item.run_id for _, item in items)])
 
     async def _items(self, owner: Owner, runs: Sequence[Run]) -> list[tuple[str, WorkItem]]:
         unknown = dict.fromkeys((run.job_id, run.version) for run in runs if not owner.knows_definition(run))

@@ -180,15 +180,17 @@ async def test_a_stale_owner_removes_nothing_that_was_written_after_it(
 ) -> None:
     async with connected(nats_url) as connection:
         a, b = Owner(connection, "a", heartbeat), Owner(connection, "b", heartbeat)
-        key = names.timing_bucket(PARTITION, 100, "job", 1)
+        slot = names.timing_slot(PARTITION, "1.40")
+        key, hot = names.timing_group(PARTITION, "1.40", "a", 1), names.timing_hot(PARTITION, "job", 1)
         await a.take()
-        await a.index.write({key: b"1"})
+        await a.index.write({key: b"1", hot: b"1"})
         await b.take()
-        await b.index.write({key: b"2"})
-        await a.index.purge_before(10**15)
-        await a.index.remove({"job": 1})
+        await b.index.write({key: b"2", hot: b"2"})
+        await a.index.purge(slot)
+        await a.index.remove_hot({"job": 1})
         bucket = Bucket(connection, Publisher(connection), names.TIMING)
-        assert [entry.value for entry in await bucket.scan(names.timing_minute(PARTITION, 100))] == [b"2"]
+        found = [*await bucket.scan(slot), *await bucket.scan(names.timing_all_hot(PARTITION))]
+        assert [entry.value for entry in found] == [b"2", b"2"]
 
 
 async def test_who_lost_the_lease_before_it_took_the_index_does_not_take_it(
@@ -249,7 +251,7 @@ async def test_whatever_is_read_waits_for_a_server_that_hangs(
             waiting = [
                 asyncio.create_task(log.keep_lease()),
                 asyncio.create_task(owner.index.write({key: b"1"})),
-                asyncio.create_task(owner.index.remove({"other": 1})),
+                asyncio.create_task(owner.index.remove_hot({"other": 1})),
             ]
             done, _ = await asyncio.wait(waiting, timeout=6)
             assert not done

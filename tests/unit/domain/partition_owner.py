@@ -1,9 +1,9 @@
 """An owner of a partition for tests: its clock is a number, its index a dict, its log the events it decided."""
 
 from waterclock.core.domain.instants import MINUTE, SECOND
-from waterclock.core.domain.partition.due.timing_index import HORIZON
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
+from waterclock.core.domain.timing_index import HORIZON
 from waterclock.proto.events import JobCreated, RunEvent, RunQueued, RunsMissed
 from waterclock.proto.policies import CatchUp
 from waterclock.proto.spec import JobSpec, Schedule, Shell
@@ -87,7 +87,8 @@ class Partition:
         owner.loaded((now + HORIZON) // MINUTE * MINUTE + MINUTE)
         owner.tick(now)
         decided = owner.take_pass()
-        self.index |= decided.index
+        filed = [(filed.at, bytes(filed.entry)) for filed in decided.index]
+        self.index |= decided.hot | {f"{at} {entry!r}": entry for at, entry in filed}
         self.events += decided.events
         return decided.events
 

@@ -3,11 +3,11 @@
 from unit.domain.partition_owner import START, Partition, at, every, once
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
-from waterclock.core.domain.partition.due.timing_index import IndexEntry, decode_entry
 from waterclock.core.domain.partition.evolve import evolve, move_cursor
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.room import UNSERVED
 from waterclock.core.domain.partition.state import PartitionState
+from waterclock.core.domain.timing_index import IndexEntry, decode_entry
 from waterclock.proto.events import (
     Cursor,
     Frame,

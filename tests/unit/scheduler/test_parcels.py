@@ -11,11 +11,11 @@ from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.definition_cache import Definitions
 from waterclock.core.domain.partition.dispatch import Dispatch
-from waterclock.core.domain.partition.due.timing_index import HORIZON
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.parcels import MOST, may_travel_with_others
 from waterclock.core.domain.partition.room import UnlimitedRoom
 from waterclock.core.domain.partition.state import PartitionState, Run
+from waterclock.core.domain.timing_index import HORIZON
 from waterclock.core.jetstream.publisher import Message
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_work, encode

@@ -13,8 +13,8 @@ from waterclock.api.auth.tokens import Grant
 from waterclock.api.commands.dependencies import PendingEdit
 from waterclock.api.queries.artifacts import Upload
 from waterclock.api.queries.backfills import StoredBackfill
-from waterclock.core.domain.partition.due.timing_index import IndexEntry
 from waterclock.core.domain.partition.state import PartitionState
+from waterclock.core.domain.timing_index import IndexEntry
 from waterclock.executor.limits.exactly_once import Holder
 from waterclock.projector.alerts.alert import AlertState
 from waterclock.proto.events import Frame, JobEvent, JobFrame, RunEvent

@@ -4,6 +4,7 @@ A key that was deleted or has expired may leave a marker behind. A marker counts
 it compares with the marker's sequence.
 """
 
+import asyncio
 from collections.abc import Mapping
 
 from msgspec import Struct
@@ -84,7 +85,8 @@ class Bucket:
             await self._publisher.publish_batch(messages[start : start + MAX_BATCH])
 
     async def change_fenced(self, entries: Mapping[str, bytes | None], fence: Expect) -> int:
-        """Write and remove (None) in atomic batches of a thousand, unless the fence has moved: that is a Conflict.
+        """Write and remove (None), many in atomic batches of a thousand, unless the fence has moved: that is a
+        Conflict, of all that comes after.
 
         What is removed is replaced by a tombstone that leaves by itself: a purge cannot be fenced, and is a call for
         each key. So only for keys that may come back when the server is killed. Returns the sequence of the last
@@ -96,6 +98,13 @@ class Bucket:
             else Message(subject=self._subject(key), data=value)
             for key, value in entries.items()
         ]
+        if len(messages) <= _FEW:  # an atomic batch costs the server as much as five messages, and then these
+            publish = self._publisher.publish
+            sent = [
+                publish(message.subject, message.data, headers=message.headers, expect=fence)
+                for message in messages
+            ]
+            return max(await asyncio.gather(*sent), default=0)
         last = 0
         for start in range(0, len(messages), MAX_BATCH):
             last = await self._publisher.publish_batch(messages[start : start + MAX_BATCH], expect=fence)
@@ -113,6 +122,21 @@ class Bucket:
         query = {"subjects_filter": self._subject(pattern)}
         info = await self._connection.api(f"STREAM.INFO.{self.stream}", query)
         return [subject[len(self._prefix) :] for subject in info["state"].get("subjects") or {}]
+
+    async def first(self, pattern: str, most_bytes: int) -> list[Entry]:
+        """The first live entries under a pattern, at least one if there is any."""
+        found: list[Entry] = []
+        size = after = 0
+        while size < most_bytes:
+            stored = await next_message(self._connection, self.stream, self._subject(pattern), after)
+            if stored is None:
+                break
+            after = stored.sequence
+            if not stored.is_absent:
+                key = stored.subject[len(self._prefix) :]
+                found.append(Entry(key=key, value=stored.data, revision=stored.sequence))
+                size += len(stored.data)
+        return found
 
     async def scan(self, pattern: str) -> list[Entry]:
         """The live entries under a pattern (`*` for a part of the key, `>` for the rest of it).

@@ -1,7 +1,9 @@
 """Definitions as they stand in `JOBS`: read from the leader, changed by compare-and-set."""
 
 import re
+from asyncio import gather
 from collections.abc import Callable, Iterable
+from itertools import starmap
 
 from msgspec import Struct
 
@@ -18,6 +20,7 @@ from waterclock.proto.spec import JobSpec
 
 _ATTEMPTS = 100
 """In each round somebody wins: so many changes of one job, meant for whatever there is, all get their turn."""
+_AT_A_TIME = 32
 _ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_~=-]{0,255}$")
 """What may stand in a subject: ids users choose and ids we make."""
 
@@ -78,6 +81,37 @@ class Definitions:
             specs = {event.job_id: event.spec for event in events}
             found |= {(job_id, version): specs.get(job_id) for job_id in job_ids}
         return found
+
+    async def specs_before(self, changed: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
+        """The definitions that some (job, version) have replaced, if the log still has them."""
+        found: dict[tuple[str, int], JobSpec | None] = {}
+        items = list(changed)
+        for start in range(0, len(items), _AT_A_TIME):
+            chunk = items[start : start + _AT_A_TIME]
+            found.update(zip(chunk, await gather(*starmap(self._before, chunk)), strict=True))
+        by_frame: dict[str, list[tuple[str, int]]] = {}
+        for change, spec in found.items():
+            frame, tilde, _ = change[0].partition("~")
+            if spec is None and tilde:
+                by_frame.setdefault(frame, []).append(change)
+        for frame, changes in by_frame.items():
+            stored = await self._last(frame)
+            events = () if stored is None else decode_job_frame(stored.data).events
+            specs = {event.job_id: event.spec for event in events}
+            found |= {change: specs.get(change[0]) for change in changes}
+        return found
+
+    async def _before(self, job_id: str, version: int) -> JobSpec | None:
+        """The last definition under the job's own subject before a version."""
+        before: JobSpec | None = None
+        after = 0
+        while True:
+            stored = await next_message(self._connection, names.JOBS, self.subject(job_id), after)
+            if stored is None or stored.sequence >= version:
+                return before
+            definition = _definition(stored, job_id, stored.sequence)
+            before = before if definition is None else definition.job.spec
+            after = stored.sequence
 
     async def change(
         self, definition: Definition, command: Callable[[Job], JobCommand], *, only_version: int | None = None

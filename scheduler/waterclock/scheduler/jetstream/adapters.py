@@ -29,6 +29,7 @@ from waterclock.scheduler.jetstream.timing_bucket import TimingBucket
 from waterclock.scheduler.jetstream.work_queue import WorkStream
 from waterclock.scheduler.metrics import SchedulerMetrics
 from waterclock.scheduler.ports import Ports
+from waterclock.scheduler.timing_index import TimingIndex
 
 _log = logging.getLogger(__name__)
 
@@ -66,14 +67,14 @@ async def open_ports(shared: Connections, partition: int, lease: Lease, room: Ro
         instance=shared.instance,
         partitions=shared.partitions,
     )
-    index = TimingBucket(shared.timing, partition)
-    await index.take(lease)
+    timing = TimingBucket(shared.timing, partition)
+    await timing.take(lease)
     return Ports(
         partition=partition,
         runs=StreamLog(reading, names.RUNS, names.runs_subject(partition)),
         jobs=StreamLog(reading, names.JOBS, names.jobs_of_partition(partition)),
         decisions=decisions,
-        index=index,
+        index=TimingIndex(timing, partition),
         snapshots=SnapshotBucket(shared.snapshots, partition),
         definitions=JobDefinitions(shared.definitions),
         lines=StoredLines(shared.artifacts),
@@ -91,6 +92,9 @@ class JobDefinitions:
 
     async def specs_at(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
         return await until_known("definitions", partial(self._definitions.specs_at, list(wanted)))
+
+    async def specs_before(self, changed: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
+        return await until_known("definitions", partial(self._definitions.specs_before, list(changed)))
 
     async def pause(self, job_id: str, note: str) -> None:
         """By compare-and-set. Somebody who edits at the same moment wins, and the next failure tries again."""

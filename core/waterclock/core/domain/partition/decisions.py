@@ -12,6 +12,7 @@ from waterclock.core.domain.partition.evolve import begin_queued, change_run, ev
 from waterclock.core.domain.partition.parcels import Parcels
 from waterclock.core.domain.partition.room import Room
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
+from waterclock.core.domain.timing_index import Filed
 from waterclock.proto.events import (
     Instant,
     NodeMarked,
@@ -38,6 +39,16 @@ class LinesNeeded(Struct, frozen=True, kw_only=True):
     """How many lines there are is known."""
 
 
+class VoidEntries(Struct, frozen=True):
+    """Of one job, in the timing index."""
+
+    job_id: str
+    version: int
+    """Up to this one: the next has replaced it."""
+    filed: frozenset[Instant] | None
+    """Under these instants; None: the definition that was replaced has to be looked up for that."""
+
+
 class Pass(Struct, kw_only=True):
     """What one pass decided. The events go to the log first; the rest is derived from them and follows."""
 
@@ -52,12 +63,14 @@ class Pass(Struct, kw_only=True):
     parcels: Parcels = field(default_factory=Parcels)
     pauses: list[tuple[str, str]] = field(default_factory=list)
     """(job, note): schedules to pause after failures in a row."""
-    index: dict[str, bytes] = field(default_factory=dict)
-    """New entries of the timing index, by key."""
+    index: list[Filed] = field(default_factory=list)
+    """New entries of the timing index."""
+    hot: dict[str, bytes] = field(default_factory=dict)
+    """New entries of the index that are always in memory, by key."""
     obsolete_keys: list[str] = field(default_factory=list)
     """Keys of the index that a schedule has left for another one. Removed after the frame, too."""
-    void_entries: dict[str, int] = field(default_factory=dict)
-    """Jobs whose index entries of versions up to this one are void. Removed after the frame: until it is in the
+    void_entries: list[VoidEntries] = field(default_factory=list)
+    """Index entries that do not count any more. Marked after the frame: until it is in the
     log, whoever comes next needs them to decide the same again."""
     definitions_needed: dict[tuple[str, int], None] = field(default_factory=dict)
     """Definitions (job, version) that must be read from the log before some runs can go on."""
@@ -74,6 +87,7 @@ class Pass(Struct, kw_only=True):
             or self.recalled
             or self.pauses
             or self.index
+            or self.hot
             or self.obsolete_keys
             or self.void_entries
             or self.definitions_needed
@@ -190,13 +204,6 @@ class Decisions:
         """The nodes or members of a run that have begun and not ended."""
         of_job = self.by_job.get(run.job_id, {})
         return [part for part in of_job.values() if part.parent == run.run_id]
-
-    def write_index(self, key: str, entry: bytes) -> None:
-        self.open.index[key] = entry
-
-    def void_index(self, job_id: str, version: int) -> None:
-        """A job's index entries of versions up to this one are to be removed."""
-        self.open.void_entries[job_id] = max(version, self.open.void_entries.get(job_id, 0))
 
     def stop(self, executor_id: str | None, run_id: str, reason: str, *, now: bool = False) -> None:
         """`now`: without a grace. No executor: whoever has it or gets it."""

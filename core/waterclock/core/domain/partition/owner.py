@@ -25,13 +25,13 @@ from waterclock.core.domain.partition.due.due_work import DueWork
 from waterclock.core.domain.partition.due.one_shots import OneShots
 from waterclock.core.domain.partition.due.overdue_fires import OverdueFires
 from waterclock.core.domain.partition.due.schedules import Schedules
-from waterclock.core.domain.partition.due.timing_index import IndexEntry
 from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.evolve import move_cursor
 from waterclock.core.domain.partition.follow_ups import FollowUps
 from waterclock.core.domain.partition.redelivery import decide_claim
 from waterclock.core.domain.partition.room import Room, UnlimitedRoom
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
+from waterclock.core.domain.timing_index import IndexEntry
 from waterclock.proto.events import (
     DependencyCompleted,
     Frame,

@@ -32,6 +32,8 @@ NICKNAMES = {
 }
 MAX_LENGTH = 256
 
+_EVERY_MONTH = (2 << 28) - 2
+"""The days that every month has."""
 _WEEKDAYS = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 _VALUE = r"\d{1,2}|[a-z]{3}"
 _PLAIN = re.compile(rf"\*(/\d+)?|\?|(?P<low>{_VALUE})(-(?P<high>{_VALUE}|l))?(?P<step>/\d+)?", re.ASCII)
@@ -117,7 +119,7 @@ def _parse(text: str, name: str) -> Cron:
         seconds=seconds,
         wildcard_hour=hour.startswith("*"),
     )
-    if cron.next(0) is None:
+    if not days.month_days & _EVERY_MONTH and cron.next(0) is None:
         raise InvalidSchedule("cron_expression", f"'{text}' can never fire: no month has such a day")
     return cron
 

@@ -23,6 +23,7 @@ class ZonedCron:
         self._fixed = not cron.wildcard_hour
         self._moves = self._fixed and gap == "next_valid"
         self._once = self._fixed and overlap == "first"
+        self.is_sparse = cron.minutes.bit_count() == cron.seconds.bit_count() == 1
 
     def at_or_after(self, instant: int) -> Fire | None:
         second = max(-(-instant // SECOND), FIRST)

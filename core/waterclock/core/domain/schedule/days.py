@@ -24,6 +24,7 @@ _FIRST_YEAR, _LAST_YEAR = 1, 9_998
 _YEARS = 41
 """How far to look for a matching day. What a month can hold is its length and the weekday it starts on, and the
 rarest of those, a leap February, comes back after 40 years at most (around 2100)."""
+_WHOLE_WEEK, _WHOLE_MONTH = 0b1111111, (2 << 31) - 2
 _EVERY_SEVENTH = sum(1 << day for day in range(1, 32, 7))
 
 
@@ -111,6 +112,8 @@ class Days(Struct, frozen=True):
 
     def _weekdays(self, first: int, length: int) -> int:
         """The days of a month that starts on weekday `first` by what is said of weekdays."""
+        if self.weekdays == _WHOLE_WEEK:
+            return _WHOLE_MONTH
         mask = 0
         for weekday in range(7):
             if self.weekdays >> weekday & 1:

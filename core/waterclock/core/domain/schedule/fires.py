@@ -16,6 +16,8 @@ from waterclock.core.domain.schedule.zone import FIRST, LAST, Zone, zone
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import Schedule
 
+_SPARSE = 3_600 * SECOND
+
 
 class Interval:
     """Fires when (t - anchor) mod every = 0, whoever evaluates it and whenever: there is no last run in it."""
@@ -23,6 +25,7 @@ class Interval:
     def __init__(self, every: int, anchor: int) -> None:
         self._every = every
         self._anchor = anchor
+        self.is_sparse = every >= _SPARSE
 
     def at_or_after(self, instant: int) -> Fire | None:
         return Fire(instant + (self._anchor - instant) % self._every)
@@ -36,6 +39,8 @@ class Interval:
 
 
 class Once:
+    is_sparse = True
+
     def __init__(self, instant: int) -> None:
         self._fire = Fire(instant)
 
@@ -57,6 +62,10 @@ SHORTEST_INTERVAL = 1.0
 class Source(Protocol):
     """One of the things a schedule is made of: a cron, an interval, an instant."""
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it fires at most once in an hour, but for when clocks are changed."""
+
     def at_or_after(self, instant: int) -> Fire | None: ...
 
     def at_or_before(self, instant: int) -> Fire | None: ...
@@ -67,7 +76,8 @@ class Source(Protocol):
 class Fires:
     """What the sources fire together, without doubles, within [start, end) and outside the exclusions.
 
-    Immutable: the answer depends on the schedule and the instant asked about, never on what was asked before.
+    The answer depends on the schedule and the instant asked about, never on what was asked before. The last one is
+    remembered, as it is the answer for all instants up to the fire: whoever defines a job asks several times.
     """
 
     def __init__(self, sources: tuple[Source, ...], start: int, end: int, excluded: Exclusions) -> None:
@@ -75,16 +85,23 @@ class Fires:
         self._start = start
         self._end = end
         self._excluded = excluded
+        self._last_answer: tuple[int, Fire] | None = None
+        self.is_sparse = len(sources) == 1 and sources[0].is_sparse
+        """Fires at most once in an hour, but for when clocks are changed."""
 
     def after(self, instant: int) -> Fire | None:
         """The first fire strictly after an instant; None: never again."""
         return self.at_or_after(instant + 1)
 
     def at_or_after(self, instant: int) -> Fire | None:
-        instant = max(instant, self._start)
+        instant = asked = max(instant, self._start)
+        known = self._last_answer
+        if known is not None and known[0] <= instant <= known[1].scheduled:
+            return known[1]
         while (fire := self._next(instant)) is not None and fire.scheduled < self._end:
             window = self._excluded.around(fire.scheduled)
             if window is None:
+                self._last_answer = (asked, fire)
                 return fire
             instant = window[1]
         return None

@@ -3,14 +3,18 @@
 from msgspec import Struct
 
 from waterclock.core.domain.ids import run_id
-from waterclock.core.domain.instants import MINUTE, instant_of
-from waterclock.core.domain.partition.due.timing_index import IndexEntry, decode_entry, encode_entry
+from waterclock.core.domain.instants import MINUTE, SECOND, instant_of
 from waterclock.core.domain.partition.room import Lane, lane_of
 from waterclock.core.domain.schedule.fires import Fires, jittered
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
+from waterclock.core.domain.timing_index import IndexEntry, decode_entry, encode_entry, is_hot
 from waterclock.proto.events import Instant
-from waterclock.proto.names import timing_bucket, timing_hot
 from waterclock.proto.spec import JobSpec, Schedule
+
+_LOG_BEHIND = 10 * MINUTE
+"""Whoever takes over reads the index from where the log is, which may be so far behind the owner that was."""
+_MOST_FIRES = 1_000
+"""Looked at to find an entry. One that fires so often is hot, and found by its key."""
 
 
 class ArmedSchedule(Struct, kw_only=True, gc=False):
@@ -57,12 +61,6 @@ class ArmedSchedule(Struct, kw_only=True, gc=False):
         """As it stands in the timing index."""
         spec = self.unpack()
         return encode_entry(IndexEntry(job_id=self.job_id, version=self.version, spec=spec, since=self.since))
-
-    def key(self, partition: int) -> str:
-        """Where it stands there."""
-        if self.hot:
-            return timing_hot(partition, self.job_id, self.version)
-        return timing_bucket(partition, self.scheduled // MINUTE, self.job_id, self.version)
 
     def due_at(self, scheduled: Instant) -> Instant:
         """When the fire of that time is due: jitter puts it later."""
@@ -122,6 +120,31 @@ def one_shot(job_id: str, version: int, spec: JobSpec, *, since: Instant, at: In
         spec=spec,
         fires=None,
     )
+
+
+def filed_under(item: ArmedSchedule) -> tuple[Instant, ...]:
+    """The instants under which the index has it. Where jitter puts the fire into a later minute it is there, too: until
+    then it is not decided, and whoever takes over begins to read at the minute that the log has reached."""
+    if item.scheduled // MINUTE == item.due // MINUTE:
+        return (item.scheduled,)
+    return (item.scheduled, item.due)
+
+
+def may_be_filed_under(job_id: str, spec: JobSpec, decided: Instant, now: Instant) -> set[Instant]:
+    """Where the entry of a definition that is not in memory may be: of a fire that may not be decided, or the first
+    that is still to come."""
+    after = decided - int(spec.schedule.jitter_seconds * SECOND) - _LOG_BEHIND
+    found: set[Instant] = set()
+    for _ in range(_MOST_FIRES):
+        item = arm_next(job_id, 0, spec, since=0, after=after)
+        if item is None:
+            break
+        if not item.lane.recurring or not is_hot(item.compiled(), item.scheduled):
+            found.update(filed_under(item))
+        if item.scheduled > max(now, decided):
+            break
+        after = item.scheduled
+    return found
 
 
 def plain_time(schedule: Schedule) -> Instant | None:

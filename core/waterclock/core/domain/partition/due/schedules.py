@@ -2,22 +2,26 @@
 
 from collections.abc import Iterable
 
+from msgspec import Raw
+
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.job.aggregate import is_due_at_once
-from waterclock.core.domain.partition.decisions import Decisions
+from waterclock.core.domain.partition.decisions import Decisions, VoidEntries
 from waterclock.core.domain.partition.due.armed_schedule import (
     ArmedSchedule,
     arm_next,
+    filed_under,
+    may_be_filed_under,
     one_shot,
     plain_time,
 )
 from waterclock.core.domain.partition.due.backlog import Backlog
 from waterclock.core.domain.partition.due.one_shots import OneShots
 from waterclock.core.domain.partition.due.overdue_fires import Gap, OverdueFires
-from waterclock.core.domain.partition.due.timing_index import IndexEntry, is_hot
 from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.schedule.fires import counts_from
+from waterclock.core.domain.timing_index import Filed, IndexEntry, is_hot
 from waterclock.proto.events import (
     Instant,
     JobCancelled,
@@ -28,6 +32,7 @@ from waterclock.proto.events import (
     JobUpdated,
     ScheduleEnded,
 )
+from waterclock.proto.names import timing_hot
 
 _RECURRING = ("CRON", "INTERVAL")
 _WITHOUT_CLOCK = ("IMMEDIATE", "DEPENDENT")
@@ -69,13 +74,13 @@ class Schedules:
         if old is None and type(event) is JobCreated and self._arm_one_shot(event, version, now):
             return
         decided = 0
+        if not isinstance(event, JobCreated):
+            self._void(job_id, version - 1, old, now)
         if old is not None:
             self._backlog.drop(old)
             if old.scheduled <= min(event.at, now):
                 self._overdue.decide(old, min(event.at, now), now, final=True)
             decided = old.after
-        if not isinstance(event, JobCreated):
-            self._decisions.void_index(job_id, version - 1)
         after = _counts_after(event)
         if after is None:
             return
@@ -153,7 +158,7 @@ class Schedules:
                 self._move_on(item, now)
         else:
             if not item.hot:  # it has left the minute under which the index has it
-                self._decisions.write_index(item.key(self._partition), item.entry())
+                self._write_index(item)
             self.wait(item)
 
     # -- arming -----------------------------------------------------------------------------------------
@@ -247,7 +252,32 @@ class Schedules:
     def _leave_index(self, item: ArmedSchedule) -> None:
         """A minute is purged when it has passed; a hot entry stays until it is removed."""
         if item.hot:
-            self._decisions.open.obsolete_keys.append(item.key(self._partition))
+            self._decisions.open.obsolete_keys.append(self._hot_key(item))
+
+    def _void(self, job_id: str, version: int, old: ArmedSchedule | None, now: Instant) -> None:
+        """What the index has of the definition before. Of an earlier fire of it, too, as the log may not be as far."""
+        filed: set[Instant] | None = None
+        if old is not None:
+            filed = set() if old.hot else set(filed_under(old))
+            if old.hot:
+                self._decisions.open.obsolete_keys.append(self._hot_key(old))
+            if old.lane.recurring:
+                decided = self._decisions.state.cursor.time
+                filed |= may_be_filed_under(job_id, old.unpack(), decided, now)
+        void = VoidEntries(job_id, version, None if filed is None else frozenset(filed))
+        self._decisions.open.void_entries.append(void)
+
+    def _write_index(self, item: ArmedSchedule) -> bytes:
+        entry = item.entry()
+        if item.hot:
+            self._decisions.open.hot[self._hot_key(item)] = entry
+        else:
+            raw = Raw(entry)
+            self._decisions.open.index += [Filed(at, raw) for at in filed_under(item)]
+        return entry
+
+    def _hot_key(self, item: ArmedSchedule) -> str:
+        return timing_hot(self._partition, item.job_id, item.version)
 
     def _store(self, item: ArmedSchedule, now: Instant) -> None:
         """Write a schedule to the index, and arm it if its fire is near. What is due already need not be written: until
@@ -256,8 +286,7 @@ class Schedules:
         item.hot = _is_hot(item)
         entry = b""
         if item.hot or item.due > now or item.scheduled >= self.loaded_until:
-            entry = item.entry()
-            self._decisions.write_index(item.key(self._partition), entry)
+            entry = self._write_index(item)
         if not item.hot and item.scheduled >= self.loaded_until:
             return
         if item.due <= now:
