@@ -5,7 +5,9 @@ WORKDIR /source
 RUN python -m venv /opt/waterclock
 COPY requirements.lock .
 RUN /opt/waterclock/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements.lock
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
+COPY deploy/package_readme.py deploy/
+COPY docs/man docs/man
 COPY proto proto
 COPY core core
 COPY scheduler scheduler

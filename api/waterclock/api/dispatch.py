@@ -11,7 +11,7 @@ from prometheus_client import Histogram
 from waterclock.api import commands, explain, queries
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
-from waterclock.api.auth.namespaces import inward, outward
+from waterclock.api.auth.namespaces import inward, outward, refusals_outward
 from waterclock.api.errors import Unavailable
 from waterclock.api.metrics import SECONDS, STREAMS
 from waterclock.api.readmodels.pool import ReadModelsAway
@@ -36,16 +36,23 @@ def _seconds(method: str) -> Histogram:
 async def answer(app: Application, method: Method[Q, A], request: Q, caller: Caller) -> A:
     caller.must(method)
     request = inward(caller.namespace, request)
-    with _seconds(method.name).time(), outages_as_refusals(), caller.answerable():
+    with _seconds(method.name).time(), _said_to(caller):
         return outward(caller.namespace, await handler_of(method)(app, request, caller))
 
 
 async def answers(app: Application, method: Method[Q, A], request: Q, caller: Caller) -> AsyncIterator[A]:
     caller.must(method)
     request = inward(caller.namespace, request)
-    with STREAMS.labels(method.name).track_inprogress(), outages_as_refusals(), caller.answerable():
+    with STREAMS.labels(method.name).track_inprogress(), _said_to(caller):
         async for item in stream_of(method)(app, request, caller):
             yield outward(caller.namespace, item)
+
+
+@contextmanager
+def _said_to(caller: Caller) -> Iterator[None]:
+    """Whatever goes wrong becomes a refusal in the caller's own terms."""
+    with refusals_outward(caller.namespace), outages_as_refusals(), caller.answerable():
+        yield
 
 
 @contextmanager

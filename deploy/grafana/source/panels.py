@@ -50,6 +50,10 @@ def series(
 def stat(
     title: str, target: dict[str, Any], *, unit: str = "short", about: str = "", bad_at: float | None = None
 ) -> Panel:
+    text = unit == "string"
+    reduce: dict[str, Any] = {"calcs": ["lastNotNull"], "values": False}
+    if text:  # without this only numbers are looked at, and a text is "No data"
+        reduce["fields"] = "/.*/"
     panel = _panel(
         "stat",
         title,
@@ -57,7 +61,7 @@ def stat(
         unit,
         about,
         {},
-        {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "value", "graphMode": "area"},
+        {"reduceOptions": reduce, "colorMode": "value", "graphMode": "none" if text else "area"},
     )
     if bad_at is not None:
         steps = [{"color": GOOD, "value": None}, {"color": BAD, "value": bad_at}]

@@ -54,6 +54,7 @@ Seconds = Annotated[float, Meta(gt=0, le=_CENTURY)]
 SecondsFromZero = Annotated[float, Meta(ge=0, le=_CENTURY)]
 Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Bytes = Annotated[int, Meta(ge=1, le=2**53)]
+MemoryBytes = Annotated[int, Meta(ge=1024, le=2**53)]
 Retries = Annotated[int, Meta(ge=0, le=1_000)]
 Priority = Annotated[int, Meta(ge=0, le=100)]
 Key = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -154,7 +155,7 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class LimitsRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     cpu_seconds: Seconds | Unsaid = UNSET
     """CPU time of its process."""
-    memory_bytes: Bytes | Unsaid = UNSET
+    memory_bytes: MemoryBytes | Unsaid = UNSET
     """Address space of its process."""
     output_bytes: Bytes | Unsaid = UNSET
     """How much of its output is kept."""

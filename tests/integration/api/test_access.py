@@ -136,6 +136,31 @@ async def test_namespaces_do_not_see_one_another(house: Served) -> None:
         assert (edited.json()["dependencies"], edited.json()["priority"]) == (["same"], 3)
 
 
+async def test_a_refusal_names_ids_as_their_owner_knows_them(house: Served) -> None:
+    scopes = ["submit", "read", "operate"]
+    async with holding(house, scopes=scopes, namespace="acme") as acme:
+        definition = {"job_id": "seed5", "command": "true", "cron": "@yearly"}
+        assert (await acme.post("/v1/jobs", json=definition)).status_code == 201
+        assert (await acme.delete("/v1/jobs/seed5")).status_code == 200
+        for verb, path, body in (
+            ("GET", "/v1/jobs/seed4", None),
+            ("GET", "/v1/jobs/seed4/next", None),
+            ("GET", "/v1/runs/seed4@2026-01-01T00:00:00Z", None),
+            ("GET", "/v1/runs/seed4@2026-01-01T00:00:00Z/log", None),
+            ("GET", "/v1/runs/seed4@2026-01-01T00:00:00Z/why", None),
+            ("POST", "/v1/jobs/seed4/pause", {}),
+            ("POST", "/v1/jobs/seed5/pause", {}),
+            ("PATCH", "/v1/jobs/seed4", {"priority": 1}),
+            ("GET", "/v1/workflows/seed4", None),
+            ("GET", "/v1/backfills/seed4", None),
+            ("POST", "/v1/jobs", {"command": "true", "dependencies": ["seed4"]}),
+        ):
+            refused = await acme.request(verb, path, json=body)
+            assert 400 <= refused.status_code < 500, (path, refused.text)
+            assert "seed" in refused.text
+            assert "acme=" not in refused.text, refused.text
+
+
 async def test_the_same_key_in_two_namespaces_is_two_keys(house: Served) -> None:
     body = {"name": "k", "command": "true", "schedule": "@yearly", "idempotency_key": "shared words"}
     async with (

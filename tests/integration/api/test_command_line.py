@@ -239,7 +239,7 @@ async def test_a_job_is_managed(shell: Shell) -> None:
     assert (await shell("resume", "managed", "--json")).json["status"] == "SCHEDULED"
     ran = await shell("run-now", "managed", "--wait", "--json")
     assert (ran.code, ran.json["status"]) == (0, "SUCCESS")
-    listed = (await shell("runs", "managed", "--json")).json
+    listed = (await shell("runs", "managed", "--json")).json["items"]
     assert [run["run_id"] for run in listed] == [ran.json["run_id"]]
     assert "SUCCESS" in (await shell("run", ran.json["run_id"])).out
     assert (await shell("cancel", "managed", "--json")).json["status"] == "CANCELLED"
@@ -284,7 +284,7 @@ async def test_dead_letters_are_found_by_the_beginning_of_an_id(shell: Shell) ->
 async def test_a_log_is_followed(shell: Shell) -> None:
     created = (await shell("submit", "slow", "--json", "--shell", "echo one; sleep 0.5; echo two")).json
     deadline = time.monotonic() + 10
-    while not (runs := (await shell("runs", created["job_id"], "--json")).json):
+    while not (runs := (await shell("runs", created["job_id"], "--json")).json["items"]):
         assert time.monotonic() < deadline
     assert (await shell("logs", "-f", runs[0]["run_id"])).out == "one\ntwo\n"
     assert (await shell("logs", runs[0]["run_id"])).out == "one\ntwo\n"
@@ -505,8 +505,8 @@ async def test_a_batch_of_lines_or_an_array_is_defined_and_a_bad_one_fails_alone
     file.write_text("\n".join(map(json.dumps, [*jobs, {"name": "", "command": "true"}])))
     ended = await shell("batch", str(file), "--json")
     assert ended.code == 2, ended.err
-    assert [line["status"] for line in ended.json] == ["SCHEDULED"] * 3 + [422]
-    assert (await shell("job", ended.json[0]["job_id"], "--json")).json["name"] == "of-batch-0"
+    assert [line["status"] for line in ended.json["items"]] == ["SCHEDULED"] * 3 + [422]
+    assert (await shell("job", ended.json["items"][0]["job_id"], "--json")).json["name"] == "of-batch-0"
     file.write_text(json.dumps(jobs))
     shown = await shell("batch", str(file))
     assert (shown.code, shown.out.count("SCHEDULED")) == (0, 3)

@@ -4,11 +4,14 @@ In the log an id carries its namespace (`acme=backup`, plain `backup` in the def
 every event says whose it is. Callers see and send ids without it; this is where it is added and taken off.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
+from waterclock.api.errors import Refused
 from waterclock.core.domain.ids import DEFAULT_NAMESPACE
 from waterclock.proto.commands import JobPatch, WorkflowPatch
 from waterclock.proto.spec import JobRequest
@@ -50,6 +53,21 @@ def outward(namespace: str, answer: S) -> S:
         return answer
     changed: S = _walk(answer, lambda id: unscoped(namespace, id))
     return changed
+
+
+@contextmanager
+def refusals_outward(namespace: str) -> Iterator[None]:
+    """A refusal names ids as the caller knows them."""
+    try:
+        yield
+    except Refused as refused:
+        if namespace == DEFAULT:
+            raise
+        ours = re.compile(rf"(?<![\w-]){re.escape(namespace)}=(?=[A-Za-z0-9])")
+        problem = refused.problem
+        errors = tuple(structs.replace(error, reason=ours.sub("", error.reason)) for error in problem.errors)
+        known = structs.replace(problem, detail=ours.sub("", problem.detail), errors=errors)
+        raise type(refused)(known) from refused
 
 
 def _walk(value: Any, change: Callable[[str], str]) -> Any:

@@ -4,12 +4,12 @@ import os
 import select
 import sys
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from waterclock.api.cli.output import note, print_json
+from waterclock.api.cli.output import dumb, note, print_json
 from waterclock.api.errors import Unavailable, Unreachable
 from waterclock.proto.answers import Page
 
@@ -27,8 +27,6 @@ class Listing(Struct, Generic[T], frozen=True, kw_only=True):
     """What identifies an item, to find it again when the listing is read anew."""
     text: Callable[[Sequence[T]], str]
     """For people."""
-    document: Callable[[Page[T]], Any] = lambda page: page
-    """For programs."""
 
     def show(self, source: Source[T], *, json: bool, watch: bool) -> None:
         if watch:
@@ -36,7 +34,7 @@ class Listing(Struct, Generic[T], frozen=True, kw_only=True):
             return
         page = source()
         if json:
-            print_json(self.document(page))
+            print_json(page)
             return
         print(self.text(page.items))
         if page.next_cursor:
@@ -67,7 +65,7 @@ class Listing(Struct, Generic[T], frozen=True, kw_only=True):
 
     def _print(self, found: dict[Hashable, T], known: dict[Hashable, bytes] | None, *, json: bool) -> None:
         if not json and (known is None or sys.stdout.isatty()):
-            before = _CLEAR if sys.stdout.isatty() else ""
+            before = _CLEAR if sys.stdout.isatty() and not dumb() else ""
             print(f"{before}{self.text(list(found.values()))}", flush=True)
             return
         known = known or {}

@@ -35,7 +35,7 @@ def warn(warnings: Iterable[str] | UnsetType, about: str = "") -> None:
 
 def progress(text: str) -> None:
     """One line on the terminal that the next one replaces; an empty text clears it."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not dumb():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
 
@@ -58,8 +58,13 @@ _COLOURS = {
 _NARROWEST = 6
 
 
+def dumb() -> bool:
+    """A terminal that obeys no escape sequences, such as an editor's."""
+    return os.environ.get("TERM", "") in ("dumb", "unknown")
+
+
 def colourful() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and not dumb()
 
 
 def coloured(text: str) -> str:

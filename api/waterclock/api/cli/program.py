@@ -113,11 +113,22 @@ program = typer.Typer(
 )
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"waterclock {version('waterclock')}")
+        raise typer.Exit()
+
+
 @program.callback()
 def _root(
     data: Annotated[
         str | None, typer.Option(help="Where `waterclock up` keeps its data.", metavar="DIR")
     ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version)
+    ] = False,
 ) -> None:
     if data:
         os.environ["WATERCLOCK_DATA"] = data

@@ -86,7 +86,7 @@ def batch(
             results += [replace(result, line=start + result.line) for result in chunk]
     progress("")
     if json:
-        print_json(results)
+        print_json({"items": results})
     else:
         rows = [(str(one.line), one.job_id or "", str(one.status), _reason(one)) for one in results]
         print(table(("LINE", "ID", "STATUS", "REASON"), rows) if rows else "nothing is defined")

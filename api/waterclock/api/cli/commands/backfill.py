@@ -139,7 +139,6 @@ def _table(backfills: Sequence[Backfill]) -> str:
 _BACKFILLS = Listing[Backfill](
     key=lambda one: one.backfill_id,
     text=_table,
-    document=lambda page: page.items,
 )
 
 

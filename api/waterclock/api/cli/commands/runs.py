@@ -173,7 +173,7 @@ def _run_table(runs: Sequence[Run]) -> str:
     return table(heads, [_run_row(run) for run in runs]) if runs else "no runs yet"
 
 
-_RUNS = Listing[Run](key=lambda run: run.run_id, text=_run_table, document=lambda page: page.items)
+_RUNS = Listing[Run](key=lambda run: run.run_id, text=_run_table)
 
 
 def _dead_table(letters: Sequence[DeadLetter]) -> str:

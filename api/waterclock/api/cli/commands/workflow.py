@@ -55,7 +55,7 @@ def create(files: Files, more: MoreFiles = None, json: Json = False, data: Data 
             request = request_of(methods.WORKFLOWS_CREATE, {"idempotency_key": None, **fields})
             made.append(wire.call(methods.WORKFLOWS_CREATE, request))
             output.warn(made[-1].warnings, made[-1].workflow_id)
-    print_json(made) if json else print("\n".join(one.workflow_id for one in made))
+    print_json({"items": made}) if json else print("\n".join(one.workflow_id for one in made))
 
 
 @workflow.command()
