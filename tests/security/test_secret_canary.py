@@ -7,10 +7,12 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from support.program import Program, program
@@ -188,3 +190,32 @@ def _read(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError:
         return b""
+
+
+def test_a_kill_in_the_middle_of_a_change_of_keys_loses_none(waterclock: Program) -> None:
+    values = {f"many-{number}": f"value-{number}-{VALUE[:6]}" for number in range(60)}
+    for name, value in values.items():
+        assert waterclock.http.put(f"/v1/secrets/{name}", json={"value": value}).status_code == 204
+    keys = waterclock.data / "secrets.key"
+    before = keys.read_text().splitlines()
+
+    def rotate() -> None:
+        with suppress(httpx.TransportError):
+            waterclock.http.post("/v1/secrets:rotateKey")
+
+    rotation = threading.Thread(target=rotate)
+    rotation.start()
+    wait_until(lambda: keys.read_text().splitlines()[0] != before[0], "the new key")
+    killed = waterclock.kill("api")
+    rotation.join()
+    wait_until(lambda: waterclock.processes()["api"] not in ([], [killed]), "another api")
+    wait_until(lambda: waterclock.http.get("/readyz").status_code == 200, "the api to answer")
+    command = " && ".join(f'test "$M{number}" = "{value}"' for number, value in enumerate(values.values()))
+    env = {f"M{number}": {"secret": name} for number, name in enumerate(values)}
+    job = {"name": "all", "command": command, "env": env}
+    assert waterclock.run_of(waterclock.post("/v1/jobs", job)["job_id"])["status"] == "SUCCESS"
+    # If it was cut short this goes on, and if it had just been done there is another key; either way none is lost.
+    done = waterclock.post("/v1/secrets:rotateKey", status=200)
+    assert done["secrets"] == len(values) + 1
+    assert waterclock.run_of(waterclock.post("/v1/jobs", job)["job_id"])["status"] == "SUCCESS"
+    assert len(keys.read_text().split()) == 2

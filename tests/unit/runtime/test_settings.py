@@ -5,12 +5,22 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from waterclock.core.runtime.settings import Settings, SettingsError, as_environment, load
+from waterclock.core.runtime.settings import Settings, SettingsError, as_environment, load, without_secrets
 
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+def test_other_programs_get_nothing_secret() -> None:
+    environ = {
+        "WATERCLOCK_TOKEN": "t",
+        "WATERCLOCK_SECRETS_KEY": "k",
+        "WATERCLOCK_DATABASE_URL": "u",
+        "PATH": "/bin",
+    }
+    assert without_secrets(environ | {"WATERCLOCK_DATA": "d"}) == {"PATH": "/bin", "WATERCLOCK_DATA": "d"}
 
 
 def test_nothing_given_means_defaults() -> None:

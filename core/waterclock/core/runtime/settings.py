@@ -29,6 +29,7 @@ SECRETS = (
 )
 FILE = Path("waterclock.toml")
 
+_SECRET = ("token", "secrets_key", "alert_secret", "alert_routing_key")
 _USER_OF_URL = re.compile(r"://[^@/\s]*@")
 
 # The description of a type is what an error says was expected.
@@ -257,6 +258,12 @@ def environment_variable(setting: str) -> str:
     return ENVIRONMENT_PREFIX + setting.upper()
 
 
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment for programs that are none of ours: without what is secret, or may hold a password."""
+    hidden = {environment_variable(name) for name in (*_SECRET, "nats_url", "database_url")}
+    return {name: value for name, value in environ.items() if name not in hidden}
+
+
 def as_environment(settings: Settings, *, without: Collection[str] = ()) -> dict[str, str]:
     """The variables from which another process loads these same settings."""
     values = {
@@ -368,7 +375,7 @@ def expectation(wanted: Any) -> str:
 def _shown(key: str, found: object) -> str:
     """Errors end up in logs: no token, and of a URL no password."""
     text = str(found)
-    if key in ("token", "secrets_key", "alert_secret", "alert_routing_key"):
+    if key in _SECRET:
         return f"{len(text)} characters"
     text = _USER_OF_URL.sub("://…@", text)
     return f"'{text[:80]}…'" if len(text) > 80 else f"'{text}'"

@@ -22,6 +22,7 @@ from waterclock.core.runtime.data_directory import (
 from waterclock.core.runtime.ports import LOOPBACK, Port
 from waterclock.core.runtime.processes.process import Process, spawn
 from waterclock.core.runtime.processes.program import ProgramFailed
+from waterclock.core.runtime.settings import without_secrets
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
@@ -124,7 +125,7 @@ class EmbeddedNats:
         if (self.url, self.monitor_url) != before:
             self._write_config()
         # Rebuilding from damaged files can take all the memory there is; a soft limit makes Go collect first.
-        environment = {**os.environ, "GOMEMLIMIT": str(_memory_limit() // 2)}
+        environment = {**without_secrets(os.environ), "GOMEMLIMIT": str(_memory_limit() // 2)}
         return spawn(
             [nats_server_binary(), "--config", str(self.config_file)],
             env=environment,

@@ -23,6 +23,7 @@ from waterclock.core.runtime.ports import LOOPBACK, Port
 from waterclock.core.runtime.processes.identity import become, hand_over, unprivileged
 from waterclock.core.runtime.processes.process import Process, spawn
 from waterclock.core.runtime.processes.program import ProgramFailed
+from waterclock.core.runtime.settings import without_secrets
 
 _VERSIONS = {"18": "pginstall18", "16": "pginstall"}
 _NEWEST = "18"
@@ -212,8 +213,9 @@ def _installation(version: str) -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of ours that Postgres would read as a setting."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    """Nothing of ours that Postgres would read as a setting, and nothing that is secret."""
+    environ = without_secrets(os.environ)
+    return {name: value for name, value in environ.items() if not name.startswith("PG")}
 
 
 def _kept_password(file: Path) -> str:
