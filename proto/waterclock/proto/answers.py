@@ -579,6 +579,7 @@ class Namespace(Struct, frozen=True, kw_only=True):
     jobs: int
     """Scheduled or paused now."""
     default_max_retries: int = 0
+    """Attempts after the first, of definitions that do not say."""
     default_timeout_seconds: float | None = None
     """What definitions have that do not say; null: no timeout."""
 

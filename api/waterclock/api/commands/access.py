@@ -55,6 +55,7 @@ async def _revoke_bootstrap(app: Application, caller: Caller) -> Token:
 async def limit(app: Application, request: QuotaRequest, caller: Caller) -> Namespace:
     if not caller.everywhere:
         raise Forbidden.because("a namespace does not set its own quota")
-    at_most = "no limit" if request.max_jobs is None else f"max_jobs {request.max_jobs}"
-    async with app.access_log.change(caller, "quota.set", request.namespace, request.namespace, at_most):
+    said = {name: getattr(request, name) for name in request.__struct_fields__ if name != "namespace"}
+    limits = ", ".join(f"{name} {value}" for name, value in said.items() if value is not None) or "no limit"
+    async with app.access_log.change(caller, "quota.set", request.namespace, request.namespace, limits):
         return await app.quotas.set(request)
