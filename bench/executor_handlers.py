@@ -3,7 +3,7 @@
 The queue is filled before the clock starts; the time is from the worker's first delivery to the last outcome in
 the log, with the log synced on every ack. Prints one JSON line.
 
-    python -m bench.executor_handlers [JOBS] [SLOTS]
+    python -m bench.executor_handlers [JOBS] [SLOTS] [ATTEMPTS IN A MESSAGE]
 """
 
 import asyncio
@@ -17,40 +17,52 @@ from typing import Any
 
 from bench.servers import embedded_nats
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.publisher import Message, Publisher
+from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.jetstream.streams import Layout, ensure_streams, ensure_work_consumers
 from waterclock.executor import Context, Worker
 from waterclock.proto import names
-from waterclock.proto.codec import decode_frame, encode
+from waterclock.proto.codec import decode_frame
 from waterclock.proto.events import RunSucceeded
 from waterclock.proto.spec import Handler, JobSpec
 from waterclock.proto.work import WorkItem
+from waterclock.scheduler.jetstream.work_queue import work_message
+from waterclock.scheduler.ports import WorkMessage
 
 ROUTE = names.route_of("default", "noop")
+PARTITIONS = 16
 
 
-async def fill(connection: Connection, jobs: int) -> None:
+async def fill(connection: Connection, jobs: int, packed: int) -> None:
     await ensure_streams(connection, Layout())
     await ensure_work_consumers(connection, [(ROUTE, "light")])
     publisher = Publisher(connection)
     spec = JobSpec(name="noop", task=Handler(handler="noop"), payload={"text": "x" * 180})
     now = time.time_ns() // 1000
-    for start in range(0, jobs, 1000):
-        await publisher.publish_work([message(spec, n, now) for n in range(start, min(start + 1000, jobs))])
+    partitions: list[list[WorkItem]] = [[] for _ in range(PARTITIONS)]
+    for number in range(jobs):
+        item = work_item(spec, number, now)
+        partitions[names.partition_of(item.run_id, PARTITIONS)].append(item)
+    messages = [
+        work_message(WorkMessage(tuple(inside), inside[0].run_id if packed > 1 else ""))
+        for items in partitions
+        for start in range(0, len(items), packed)
+        if (inside := items[start : start + packed])
+    ]
+    for start in range(0, len(messages), 500):
+        await publisher.publish_work(messages[start : start + 500])
 
 
-def message(spec: JobSpec, number: int, now: int) -> Message:
-    run_id = f"bench{number}@now-1"
-    item = WorkItem(
-        run_id=run_id, job_id=f"bench{number}", version=1, spec=spec, scheduled=now, due=now, queued=now
+def work_item(spec: JobSpec, number: int, now: int) -> WorkItem:
+    job_id = f"bench{number}"
+    return WorkItem(
+        run_id=f"{job_id}@now-1", job_id=job_id, version=1, spec=spec, scheduled=now, due=now, queued=now
     )
-    return Message(subject=names.work_subject(ROUTE, "light", 0, run_id, now), data=encode(item))
 
 
-async def measure(url: str, jobs: int, slots: int) -> dict[str, Any]:
+async def measure(url: str, jobs: int, slots: int, packed: int) -> dict[str, Any]:
     async with Connection.open(url, name="bench") as connection:
-        await fill(connection, jobs)
+        await fill(connection, jobs, packed)
         async with Pull.ordered(connection, names.RUNS, [names.runs_subject()], after_sequence=0) as pull:
             worker = start_worker(url, slots)
             first, ended = 0, 0
@@ -67,6 +79,7 @@ async def measure(url: str, jobs: int, slots: int) -> dict[str, Any]:
         "bench": "executor_handlers",
         "jobs": jobs,
         "slots": slots,
+        "in_a_message": packed,
         "rate": round(jobs / seconds),
         "cpu_ms_per_job": round(cpu * 1000 / jobs, 4),
         "peak_mb": round(usage.ru_maxrss / 1024),
@@ -94,7 +107,7 @@ def work(slots: int) -> None:
     async def noop(context: Context, payload: Any) -> None:
         pass
 
-    worker.run(log_level="warning", partitions=16)
+    worker.run(log_level="warning", partitions=PARTITIONS)
 
 
 def main() -> None:
@@ -102,8 +115,9 @@ def main() -> None:
         work(int(sys.argv[2]))
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     slots = int(sys.argv[2]) if len(sys.argv) > 2 else 256
+    packed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     with embedded_nats() as (url, _):
-        print(json.dumps(asyncio.run(measure(url, jobs, slots))))
+        print(json.dumps(asyncio.run(measure(url, jobs, slots, packed))))
 
 
 if __name__ == "__main__":

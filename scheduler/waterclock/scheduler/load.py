@@ -43,15 +43,15 @@ def due_by_queue(partitions: Iterable[PartitionLoad]) -> dict[str, int]:
 
 def packed_by_queue(partitions: Iterable[PartitionLoad]) -> dict[str, int]:
     """How many more runs than messages are in each work queue: a parcel is one message."""
-    runs: Counter[str] = Counter()
-    parcels: dict[tuple[str, Instant], str] = {}
+    found: Counter[str] = Counter()
     for partition in partitions:
-        for run in partition.runs.values():
-            if run.parcel and run.has_work:
-                queue = parcels[run.parcel, run.queued_at] = _queue(run.route, run.priority)
-                runs[queue] += 1
-    runs.subtract(Counter(parcels.values()))
-    return {queue: more for queue, more in runs.most_common(_MOST_QUEUES) if more > 0}
+        travel = [run for run in partition.runs.values() if run.parcel and run.has_work]
+        sizes = Counter([run.parcel for run in travel])
+        lines = {run.parcel: (run.route, run.priority) for run in travel}
+        for parcel, size in sizes.items():
+            if size > 1:
+                found[_queue(*lines[parcel])] += size - 1
+    return dict(found.most_common(_MOST_QUEUES))
 
 
 def _queue(route: str, priority: int) -> str:

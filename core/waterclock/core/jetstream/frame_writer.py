@@ -198,11 +198,11 @@ class _ResultOfAll:
     def __init__(self, count: int, on_result: OnResult) -> None:
         self._left = count
         self._on_result = on_result
-        self._error: LogError | None = None
+        self._error: int | LogError | None = None
 
     def __call__(self, result: int | LogError) -> None:
         self._left -= 1
-        if isinstance(result, LogError):
+        if type(result) is not int:
             self._error = result
         if not self._left:
             self._on_result(result if self._error is None else self._error)

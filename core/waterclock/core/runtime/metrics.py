@@ -6,7 +6,7 @@ Modules off the hot path may declare metrics with `prometheus_client` as usual.
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
@@ -35,6 +35,17 @@ class Histogram:
         self._counts[bisect_left(_MICROSECONDS, microseconds)] += 1
         if microseconds > 0:
             self._sum += microseconds
+
+    def add_all(self, microseconds: Sequence[int]) -> None:
+        """Several that are much alike, at least one."""
+        low, high = min(microseconds), max(microseconds)
+        bucket = bisect_left(_MICROSECONDS, low)
+        if low <= 0 or bisect_left(_MICROSECONDS, high) != bucket:
+            for each in microseconds:
+                self.add_us(each)
+        else:
+            self._counts[bucket] += len(microseconds)
+            self._sum += sum(microseconds)
 
     def family(self, name: str, about: str) -> HistogramMetricFamily:
         family = HistogramMetricFamily(name, about)

@@ -91,14 +91,15 @@ class Dispatcher:
         """Take what a message brought: one attempt, or those of a parcel."""
         receipt = Receipt(delivery, in_parcel=names.is_parcel(delivery.subject))
         taken = []
+        in_flight, cost_of = self._in_flight, self.slots.cost_of
         for item in items:
             key = work_key(item)
-            known = self._in_flight.get(key)
+            known = in_flight.get(key)
             if known is not None:
                 self._adopt(known.receipt, delivery)
                 return
             if not self._is_over(item, key, receipt.in_parcel):
-                taken.append(RunningAttempt(item, key, receipt, self.slots.cost_of(item.spec.slots)))
+                taken.append(RunningAttempt(item, key, receipt, cost_of(item.spec.slots)))
         if not taken:
             self._acks.ack(delivery)
             return

@@ -78,7 +78,7 @@ async def open_ports(shared: Connections, partition: int, lease: Lease, room: Ro
         snapshots=SnapshotBucket(shared.snapshots, partition),
         definitions=JobDefinitions(shared.definitions),
         lines=StoredLines(shared.artifacts),
-        work=WorkStream(connection, publisher, shared.control, lambda: decisions.is_certain),
+        work=WorkStream(connection, publisher, lambda: decisions.is_certain),
         executors=ExecutorLink(connection, shared.control, partition),
         room=room,
         clock=shared.clock,

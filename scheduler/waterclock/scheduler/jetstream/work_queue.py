@@ -1,11 +1,11 @@
 """The work queue: a message for each work item or parcel, on the subject of its queue, tier and band."""
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
-from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import LogUnavailable
+from waterclock.core.jetstream.errors import LogFull, LogUnavailable
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.proto import names
 from waterclock.proto.codec import encode
@@ -15,6 +15,9 @@ from waterclock.proto.work import Parcel
 from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.ports import WorkInDoubt, WorkMessage
 
+_log = logging.getLogger(__name__)
+
+_RECALL_SECONDS = 10.0
 _RECALLED_SECONDS = 3600.0
 """How long a recall is kept. An executor asks before it runs what has been in the queue for a minute."""
 
@@ -22,12 +25,9 @@ _RECALLED_SECONDS = 3600.0
 class WorkStream:
     """`is_certain`: whether nobody can have taken the partition from us."""
 
-    def __init__(
-        self, connection: Connection, publisher: Publisher, control: Bucket, is_certain: Callable[[], bool]
-    ) -> None:
+    def __init__(self, connection: Connection, publisher: Publisher, is_certain: Callable[[], bool]) -> None:
         self._connection = connection
         self._publisher = publisher
-        self._control = control
         self._is_certain = is_certain
 
     async def publish(self, messages: Sequence[WorkMessage]) -> None:
@@ -46,8 +46,20 @@ class WorkStream:
         await until_known(f"work of {run_id}", purge)
 
     async def recall(self, run_id: str, queued: Instant) -> None:
-        key, until = names.cancel_key(run_id), str(queued).encode()
-        await until_known(key, partial(self._control.put, key, until, ttl=_RECALLED_SECONDS))
+        """Waits for a server that is away, but not for one that does not answer: it may not let us write this (users of
+        its own, of the version before), and then an executor that begins the run is told to stop it."""
+        subject = names.kv_subject(names.CONTROL, names.cancel_key(run_id))
+        while True:
+            await self._connection.connected()
+            try:
+                await self._publisher.publish(
+                    subject, str(queued).encode(), ttl_seconds=_RECALLED_SECONDS, deadline=_RECALL_SECONDS
+                )
+            except (LogUnavailable, LogFull) as error:
+                if not self._connection.nc.is_connected:
+                    continue
+                _log.error("cannot recall a run: %s", error, extra={"run_id": run_id})
+            return
 
 
 def work_message(message: WorkMessage) -> Message:

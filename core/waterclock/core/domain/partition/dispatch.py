@@ -122,12 +122,14 @@ class Dispatch:
             once=_may_be_the_only_run(spec, parent if again is None else again.parent),
             behind_ms=(behind := self.behind(spec, due, now)),
             slowed=bool(behind) and self._decisions.room.saturated,
-            parcel=self._decisions.open.parcels.add(run_id, spec, now, self._decisions.room)
-            if again is None
-            else "",
+            parcel=self._parcel(run_id, spec, now) if again is None else "",
         )
         self._decisions.emit(event)
         self._decisions.open.queued.append((event, spec))
+
+    def _parcel(self, run_id: str, spec: JobSpec, now: Instant) -> str:
+        decisions = self._decisions
+        return decisions.open.parcels.add(run_id, spec, route_of_spec(spec), now, decisions.room)
 
     def queue_again(self, run: Run, now: Instant) -> None:
         """The next attempt of a run that waited; or its definition is asked for."""

@@ -8,7 +8,7 @@ still holds.
 
 from msgspec import Struct
 
-from waterclock.core.domain.partition.room import Room, route_of
+from waterclock.core.domain.partition.room import Room
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Instant
 from waterclock.proto.names import band_of
@@ -36,19 +36,16 @@ class Parcels:
     def __init__(self) -> None:
         self._open: dict[Line, OpenParcel] = {}
 
-    def add(self, run_id: str, spec: JobSpec, now: Instant, room: Room) -> str:
+    def add(self, run_id: str, spec: JobSpec, route: str, now: Instant, room: Room) -> str:
         """The parcel for an attempt that is queued now; empty: it goes by itself."""
-        task = spec.task
-        if type(task) is not Handler:
-            return ""
-        route = route_of(spec.queue, task.handler, spec.tier)
-        size = min(room.parcel_size(route), MOST)
+        size = room.parcel_size(route)
         if size < 2 or not may_travel_with_others(spec):
             return ""
-        line = route, band_of(spec.priority), now
+        priority = spec.priority
+        line = route, band_of(priority) if priority else 0, now
         parcel = self._open.get(line)
         if parcel is None or not parcel.left:
-            parcel = self._open[line] = OpenParcel(run_id, size)
+            parcel = self._open[line] = OpenParcel(run_id, min(size, MOST))
         parcel.left -= 1
         return parcel.name
 

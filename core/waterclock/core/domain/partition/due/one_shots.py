@@ -56,7 +56,7 @@ class OneShots:
             once=True,
             behind_ms=behind,
             slowed=bool(behind) and decisions.room.saturated,
-            parcel=decisions.open.parcels.add(name, spec, now, decisions.room),
+            parcel=decisions.open.parcels.add(name, spec, lane.route, now, decisions.room),
         )
         item.after = scheduled
         self._definitions.remember_plain(job_id, item.version, spec)
