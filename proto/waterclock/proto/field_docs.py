@@ -29,6 +29,8 @@ COMMON = {
     "created_at": "When it was made.",
     "cursor": "Where a page begins: `next_cursor` of the one before.",
     "definition": "A job or a workflow, as a creation takes it.",
+    "default_max_retries": "The attempts after the first of definitions that do not say.",
+    "default_timeout_seconds": "How long an attempt may take of definitions that do not say; null for any time.",
     "detail": "What happened, in words.",
     "differences": "The fields in which it differs from what is stored.",
     "digest": "The artifact's digest: `sha256:` and 64 hexadecimal digits.",
