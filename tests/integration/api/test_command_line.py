@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -247,7 +248,7 @@ async def test_a_job_is_managed(shell: Shell) -> None:
 
 
 async def test_dead_letters_are_tried_again(shell: Shell) -> None:
-    flag = shell.data / "cli-repaired"
+    flag = _where_jobs_look() / "cli-repaired"
     failed = await shell(
         "submit",
         "broken",
@@ -398,7 +399,7 @@ async def test_lines_that_cannot_be_imported_are_told_and_the_others_are(shell: 
 
 
 async def test_a_workflow_is_drawn_run_and_run_again(shell: Shell) -> None:
-    flag = shell.data / "workflow-repaired"
+    flag = _where_jobs_look() / "workflow-repaired"
     file = shell.data / "workflow.yaml"
     file.write_text(
         "workflow_id: etl\nname: etl\nnodes:\n"
@@ -529,6 +530,13 @@ async def test_a_workflow_is_made_changed_and_cancelled(shell: Shell) -> None:
     cancelled = await shell("workflow", "cancel", workflow_id[:-2], "--note", "no more")
     assert (cancelled.code, "CANCELLED" in cancelled.out, "no more" in cancelled.out) == (0, True, True)
     assert (await shell("workflow", "cancel", "nobody")).code == 3
+
+
+def _where_jobs_look() -> Path:
+    """A directory that jobs can read: the data directory is hidden from them, and they may run as somebody else."""
+    directory = Path(tempfile.mkdtemp())
+    directory.chmod(0o755)
+    return directory
 
 
 async def _listed(shell: Shell, workflow_id: str) -> None:
