@@ -200,7 +200,7 @@ def test_the_sync_client_does_the_same(waterclock: Program) -> None:
 def test_the_command_line_runs_a_job_to_its_end(waterclock: Program) -> None:
     good = waterclock.cli("submit", "hello", "--wait", "--", "echo", "hi")
     assert (good.returncode, good.stdout) == (0, "hi\n"), good.stderr
-    bad = waterclock.cli("submit", "no", "--wait", "--", "false")
+    bad = waterclock.cli("submit", "no", "--retries", "0", "--wait", "--", "false")
     assert bad.returncode == 1
     assert "exit code 1" in bad.stderr
     assert waterclock.cli("job", "nobody").returncode == 3

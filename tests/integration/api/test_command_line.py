@@ -68,7 +68,7 @@ async def test_submit_and_wait_prints_what_the_job_prints(shell: Shell) -> None:
 
 
 async def test_a_job_that_fails_fails_the_command_and_says_why(shell: Shell) -> None:
-    ended = await shell("submit", "no", "--wait", "--", "false")
+    ended = await shell("submit", "no", "--retries", "0", "--wait", "--", "false")
     assert (ended.code, ended.out) == (1, "")
     assert "FAILED" in ended.err
     assert "exit code 1" in ended.err
@@ -274,7 +274,9 @@ async def test_dead_letters_are_tried_again(shell: Shell) -> None:
 
 async def test_dead_letters_are_found_by_the_beginning_of_an_id(shell: Shell) -> None:
     runs = [
-        (await shell("submit", "x", "--id", name, "--wait", "--json", "--", "false")).json["run_id"]
+        (await shell("submit", "x", "--id", name, "--retries", "0", "--wait", "--json", "--", "false")).json[
+            "run_id"
+        ]
         for name in ("dead-first", "dead-second")
     ]
     assert runs[0] in (await shell("dead", "--job", "dead-f")).out

@@ -49,7 +49,7 @@ class World:
         return (await self.house.client.workflows.create(name="walked", nodes=nodes)).workflow_id
 
     async def wave(self, *, ended: bool = True) -> str:
-        nodes = [{"id": "a", "command": "false" if ended else "sleep 30"}]
+        nodes = [{"id": "a", "command": "false" if ended else "sleep 30", "max_retries": 0}]
         made = await self.house.client.workflows.create(name="walked", nodes=nodes)
         wave = (await self.house.client.workflows.run_now(made.workflow_id)).workflow_run_id
         await state_of(self.house, wave, *(TERMINAL if ended else ("RUNNING",)))
