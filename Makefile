@@ -68,8 +68,8 @@ soak: $(VENV)/.installed-dev ## a steady load with random kills: MINUTES=30 RATE
 cluster: .env deploy/tls/ca/ca.crt ## the same components as containers: 3 NATS nodes, Postgres, S3, two of each (needs Docker)
 	@exec docker compose up --build $(ARGS)
 
-.env:
-	@(umask 077; deploy/make-env > $@)
+.env: | $(VENV)/.installed-dev
+	@(umask 077; PYTHON=$(BIN)/python deploy/make-env > $@)
 
 deploy/tls/ca/ca.crt:
 	@deploy/make-certificates

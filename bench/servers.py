@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from waterclock.core.jetstream.permissions import PERMISSIONS
+from waterclock.core.jetstream.access.permissions import ACCESS
 from waterclock.core.runtime.embedded.nats import EmbeddedNats, nats_server_binary
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 from waterclock.core.runtime.embedded.server import start_blocking
@@ -119,7 +119,7 @@ def embedded_nats() -> Iterator[tuple[str, Path]]:
     """Just as `waterclock up` embeds it: the URL of its administrator, and a directory that goes with it."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        embedded = EmbeddedNats(directory / "nats", log=directory / "nats.log", permissions=PERMISSIONS)
+        embedded = EmbeddedNats(directory / "nats", log=directory / "nats.log", access=ACCESS)
         embedded.prepare()
         process = start_blocking(embedded)
         try:

@@ -160,7 +160,8 @@ def test_operations_and_pages(waterclock: Program) -> None:
 
 def test_the_nats_service_is_found_and_answers(waterclock: Program) -> None:
     async def ask() -> tuple[dict[str, Any], dict[str, Any], Any]:
-        connection = await nats.connect(waterclock.connection["nats"])
+        found = waterclock.connection
+        connection = await nats.connect(found["nats"], inbox_prefix=found["nats_inbox"])
         try:
             info = await connection.request("$SRV.INFO.waterclock")
             body = json.dumps({"name": "over nats", "command": "true"}).encode()

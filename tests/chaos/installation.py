@@ -16,8 +16,8 @@ import httpx
 
 from chaos.cluster_nodes import ClusterNode
 from chaos.proxy import Proxy
+from waterclock.core.jetstream.access.permissions import ACCESS
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.data_directory import inbox_of
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
@@ -65,7 +65,7 @@ class Installation:
         postgres = EmbeddedPostgres(self.directory / "postgres", log=logs / "postgres.log")
         brokers: list[EmbeddedServer]
         if self.nodes == 1:
-            brokers = [EmbeddedNats(self.directory / "nats", log=logs / "nats.log", permissions=PERMISSIONS)]
+            brokers = [EmbeddedNats(self.directory / "nats", log=logs / "nats.log", access=ACCESS)]
         else:
             brokers = list(await ClusterNode.plan(self._scope, self.directory, self.nodes))
         self.servers = [*brokers, postgres]

@@ -11,6 +11,7 @@ from nats.aio.msg import Msg
 
 from support.waiting import eventually
 from waterclock.core.domain import ids
+from waterclock.core.jetstream.access.work_consumers import making_work_consumers
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable
@@ -46,7 +47,10 @@ class FakeOwner:
             await ensure_streams(connection, Layout(partitions=PARTITIONS))
             owner = cls(connection)
             await connection.nc.subscribe(names.claim_subject(), cb=owner._answer)
-            async with Pull.ordered(connection, names.RUNS, [names.runs_subject()], after_sequence=0) as pull:
+            async with (
+                making_work_consumers(connection),
+                Pull.ordered(connection, names.RUNS, [names.runs_subject()], after_sequence=0) as pull,
+            ):
                 reading = asyncio.create_task(owner._read(pull))
                 try:
                     yield owner

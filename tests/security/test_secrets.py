@@ -354,19 +354,19 @@ async def _encrypt_one(store: SecretStore, secret: Any, keyring: Any) -> None:
 
 
 async def test_no_component_but_api_and_executor_can_read_even_what_is_encrypted(house: Served) -> None:
-    from waterclock.core.jetstream.permissions import PERMISSIONS
+    from waterclock.core.jetstream.access.permissions import ROLES
 
     stream = names.kv_stream(names.SECRETS)
     may = {
-        role
-        for role, allowed in PERMISSIONS.items()
-        if any(stream in subject for subject in allowed["publish"]["allow"])
+        role.name
+        for role in ROLES
+        if not role.everything and any(stream in subject for subject in role.may_publish())
     }
     assert may == {"api", "executor"}
     writes = {
-        role
-        for role, allowed in PERMISSIONS.items()
-        if any(subject.startswith(f"$KV.{names.SECRETS}") for subject in allowed["publish"]["allow"])
+        role.name
+        for role in ROLES
+        if any(subject.startswith(f"$KV.{names.SECRETS}") for subject in role.may_publish())
     }
     assert writes == {"api"}
 

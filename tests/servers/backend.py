@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from waterclock.core.jetstream.permissions import PERMISSIONS
+from waterclock.core.jetstream.access.permissions import ACCESS
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 
@@ -22,7 +22,7 @@ from .server import Server
 
 def own_nats(directory: Path) -> AbstractContextManager[Server]:
     return _running(
-        Server(EmbeddedNats(directory / "nats", log=directory / "logs" / "nats.log", permissions=PERMISSIONS))
+        Server(EmbeddedNats(directory / "nats", log=directory / "logs" / "nats.log", access=ACCESS))
     )
 
 

@@ -23,6 +23,11 @@ class Server:
         return self._embedded.url_for(role)
 
     @property
+    def address(self) -> str:
+        assert isinstance(self._embedded, EmbeddedNats)
+        return self._embedded.address
+
+    @property
     def pid(self) -> int:
         assert self._process is not None, "not started"
         return self._process.pid

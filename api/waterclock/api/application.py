@@ -8,6 +8,7 @@ from waterclock.api.admission.admission import Admission
 from waterclock.api.auth.access_log import AccessLog
 from waterclock.api.auth.gate import Gate
 from waterclock.api.auth.quotas import Quotas
+from waterclock.api.auth.streams import StreamLimits
 from waterclock.api.auth.tokens import Tokens
 from waterclock.api.eventlog.job_writer import JobWriter
 from waterclock.api.eventlog.run_requests import RunRequests
@@ -17,6 +18,7 @@ from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection, open_log
 from waterclock.core.jetstream.job_definitions import Definitions
 from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.jetstream.quarantined import quarantining
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.lifecycle import instance_id
 from waterclock.core.runtime.settings import Settings
@@ -38,6 +40,7 @@ class Application:
     access_log: AccessLog
     secret_keys: SecretKeys
     secrets: SecretStore
+    streams: StreamLimits
     quotas: Quotas
     admission: Admission
     definitions: Definitions
@@ -63,6 +66,7 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
         pool = await scope.enter_async_context(Pool.open(settings.database_url))
         await ensure_streams(connection, Layout(partitions=settings.partitions, replicas=settings.replicas))
         publisher = Publisher(connection)
+        scope.enter_context(quarantining(connection, "api"))
         artifacts, logs = [
             await scope.enter_async_context(open_store(settings, connection, publisher, kind))
             for kind in (names.ARTIFACTS, names.LOGS)
@@ -85,6 +89,7 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
             access_log=await scope.enter_async_context(AccessLog.open(connection, publisher)),
             secret_keys=secret_keys,
             secrets=SecretStore(Bucket(connection, publisher, names.SECRETS), secret_keys),
+            streams=StreamLimits(settings.streams_per_token),
             quotas=Quotas(control, pool, settings),
             admission=await scope.enter_async_context(Admission.open(control, instance)),
             definitions=Definitions(connection, publisher, settings.partitions),

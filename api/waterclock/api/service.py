@@ -3,17 +3,19 @@
 import contextlib
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import uvicorn
 
 from waterclock.api.application import Application, open_application
+from waterclock.api.auth.nats_login import answering_logins
 from waterclock.api.http import routes
 from waterclock.api.http.protocol import Protocol
 from waterclock.api.nats import service as nats_service
 from waterclock.api.readmodels.freshness import known_streams
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.core.jetstream.log_identity import LogWatch, check_against_read_models
+from waterclock.core.runtime.account_keys import Issuer
 from waterclock.core.runtime.lifecycle import StopSignal, ready
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.runtime.tasks import supervised
@@ -37,9 +39,20 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         log_watch = LogWatch(app.connection)
         await log_watch.check()
         await _check_log(app)
-        async with nats_service.serve(app), supervised() as tasks:
+        async with logins(app), nats_service.serve(app), supervised() as tasks:
             tasks.keep(log_watch.run(), name="watch over the log")
             await serve_http(app, stop)
+
+
+@contextlib.asynccontextmanager
+async def logins(app: Application) -> AsyncIterator[None]:
+    """Say whom the NATS server may let in, where it asks: where we have the key that it believes."""
+    seed = app.settings.nats_issuer_seed
+    if seed is None:
+        yield
+        return
+    async with answering_logins(app.connection, Issuer(seed), app.gate, app.tokens):
+        yield
 
 
 async def _check_log(app: Application) -> None:

@@ -13,21 +13,22 @@ from pathlib import Path
 import msgspec
 
 from waterclock.api.demo import submit_demo
+from waterclock.core.jetstream.access.permissions import ACCESS
 from waterclock.core.jetstream.connection import Connection as Log
 from waterclock.core.jetstream.connection import open_log
 from waterclock.core.jetstream.errors import LogError
-from waterclock.core.jetstream.permissions import PERMISSIONS
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime import structured_logs
 from waterclock.core.runtime.data_directory import (
     ADMIN,
-    CLIENT,
+    BOOTSTRAP,
     ConnectionInfo,
     DataInUse,
     inbox_of,
     locked,
     private_directory,
     read_connection,
+    token_url,
     write_connection,
     write_private,
 )
@@ -120,7 +121,7 @@ class _Installation:
         self._lock = lock
         self._stop = StopSignal()
         self._killed_by: signal.Signals | None = None
-        self._nats = EmbeddedNats(data / "nats", log=data / "logs" / "nats.log", permissions=PERMISSIONS)
+        self._nats = EmbeddedNats(data / "nats", log=data / "logs" / "nats.log", access=ACCESS)
         self._postgres = EmbeddedPostgres(data / "postgres", log=data / "logs" / "postgres.log")
         self._port = None if settings.port else Port(host=settings.host)
         self._metrics_ports = {
@@ -184,10 +185,11 @@ class _Installation:
         port = settings.port if self._port is None else self._port.number
         return ConnectionInfo(
             http=f"{scheme}://{host}:{port}",
-            nats=settings.nats_url or self._nats.url_for(CLIENT),
+            nats=settings.nats_url or token_url(token, self._nats.address),
             database=settings.database_url or self._postgres.url,
             database_reader=self._postgres.reader_url if settings.database_url is None else None,
             token=token,
+            nats_inbox=settings.nats_inbox if settings.nats_url else inbox_of(BOOTSTRAP),
         )
 
     def _follow_moved_servers(self) -> None:

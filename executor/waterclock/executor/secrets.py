@@ -4,15 +4,17 @@ A definition names them, and an attempt's definition keeps the names: the values
 that writes or logs a definition can show one.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import msgspec
 
+from waterclock.core.jetstream.bucket import Bucket, Entry
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError, LogUnavailable, NotAllowed
-from waterclock.core.jetstream.pull_loop import Delivery, Pull
+from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.settings import SettingsError
 from waterclock.core.runtime.tasks import supervised
 from waterclock.core.store.secret_keys import Damaged, KeyMissing, SecretKeys
@@ -114,6 +116,10 @@ class SecretResolver:
         return secrets
 
 
+_READ_ALL_SECONDS = 60.0
+_STORED_WITHIN = 2.0
+
+
 class SecretCache:
     """All secrets as they are now, encrypted, for handlers: those ask while they run, and cannot wait."""
 
@@ -121,26 +127,45 @@ class SecretCache:
         self._connection = connection
         self._store = store
         self._keys = keys
+        self._bucket = Bucket(connection, Publisher(connection), names.SECRETS)
         self._known: dict[str, StoredSecret] = {}
+        self._changed: set[str] = set()
+        self._stale = False
+        self._wake = asyncio.Event()
         self._problem = ""
 
     @asynccontextmanager
     async def follow(self) -> AsyncIterator[None]:
-        """Where secrets cannot be read at all, handlers that need none go on."""
-        stream, subject = names.kv_stream(names.SECRETS), names.kv_subject(names.SECRETS, ">")
+        """Where secrets cannot be read at all, handlers that need none go on.
+
+        By single questions: an executor may make no consumer. What is published to the bucket is heard and counts at
+        once; a moment later it is looked up, for it may have been refused. After a disconnection all is read again.
+        """
+        prefix = len(names.kv_subject(names.SECRETS, ""))
+
+        def heard(subject: bytes, _reply: bytes, _header: bytes, data: bytes) -> None:
+            key = subject.decode()[prefix:]
+            self._note(key, Entry(key=key, value=data, revision=0) if data else None)
+            self._changed.add(key)
+            self._wake.set()
+
+        def lost() -> None:
+            self._stale = True
+            self._wake.set()
+
         async with AsyncExitStack() as scope:
             try:
-                source = Pull.ordered(self._connection, stream, [subject], after_sequence=0)
-                pull = await scope.enter_async_context(source)
-                while pull.pending:
-                    self._read(await pull.next(timeout=1.0))
+                end = await self._connection.nc.tap(names.kv_subject(names.SECRETS, ">"), heard)
+                scope.callback(end)
+                await self._read_all()
             except LogError as error:
                 self._problem = str(error)
                 _log.warning("handlers can read no secrets", extra={"reason": self._problem})
                 yield
                 return
+            scope.callback(self._connection.on_reconnect(lost))
             tasks = await scope.enter_async_context(supervised())
-            tasks.keep(self._read_on(pull), name="reader of secrets")
+            tasks.keep(self._read_on(), name="reader of secrets")
             yield
 
     def value(self, namespace: str, name: str) -> str:
@@ -158,21 +183,34 @@ class SecretCache:
         except (KeyMissing, Damaged, SettingsError) as error:
             raise SecretMissing(unreadable(name, error)) from None
 
-    async def _read_on(self, pull: Pull) -> None:
+    async def _read_on(self) -> None:
         while True:
-            self._read(await pull.next())
-
-    def _read(self, deliveries: list[Delivery]) -> None:
-        prefix = len(names.kv_subject(names.SECRETS, ""))
-        for delivery in deliveries:
-            key = delivery.subject[prefix:]
-            if delivery.is_absent or not delivery.data:
-                self._known.pop(key, None)
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_READ_ALL_SECONDS):
+                    await self._wake.wait()
+            self._wake.clear()
+            await asyncio.sleep(_STORED_WITHIN)
+            changed, self._changed = self._changed, set()
             try:
-                self._known[key] = stored_of(key, delivery.data, delivery.sequence)
-            except Damaged:
-                self._known.pop(key, None)
+                if self._stale or not changed:
+                    await self._read_all()
+                for key in changed:
+                    self._note(key, await self._bucket.get(key))
+            except LogError:
+                self._stale = True
+                self._changed |= changed
+
+    async def _read_all(self) -> None:
+        entries = {entry.key: entry for entry in await self._bucket.walk(">")}
+        for key in [*self._known, *entries]:
+            self._note(key, entries.get(key))
+        self._stale = False
+
+    def _note(self, key: str, entry: Entry | None) -> None:
+        self._known.pop(key, None)
+        if entry is not None:
+            with suppress(Damaged):
+                self._known[key] = stored_of(key, entry.value, entry.revision)
 
 
 def missing(name: str, namespace: str) -> str:

@@ -12,6 +12,7 @@ from waterclock.core.jetstream.connection import Broadcast, Connection, open_log
 from waterclock.core.jetstream.frame_writer import FrameWriter
 from waterclock.core.jetstream.log_identity import LogWatch
 from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.jetstream.quarantined import quarantining
 from waterclock.core.jetstream.work_queue import Acks
 from waterclock.core.runtime.data_directory import resolved
 from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready, run_service
@@ -101,6 +102,7 @@ class Executor:
             in_flight = InFlight()
             metrics = ExecutorMetrics(slots=self._total_and_used, in_flight=lambda: len(in_flight))
             scope.enter_context(metrics.registered())
+            scope.enter_context(quarantining(connection, "executor"))
             secret_keys = SecretKeys(settings)
             secrets = SecretStore(Bucket(connection, publisher, names.SECRETS), secret_keys)
             shared = _SharedParts(

@@ -11,9 +11,11 @@ import socket
 
 import msgspec
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.rendezvous import assigned
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.heartbeats import read_heartbeats
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.heartbeats import ProjectorHeartbeat
@@ -22,6 +24,8 @@ TTL = 3.0
 BEAT = 1.0
 
 _KIND = "projector"
+_FORGOTTEN = 5
+"""So many times the time to live after it was written, an entry is of nobody, whatever it says."""
 _log = logging.getLogger(__name__)
 
 
@@ -53,8 +57,11 @@ class Membership:
             partitions=sorted(self.partitions),
         )
         await self._control.put(names.member_key(_KIND, self._instance), msgspec.json.encode(beat), ttl=TTL)
-        members = await self._control.scan(names.member_key(_KIND, "*"))
-        others = {entry.key.rpartition(".")[2] for entry in members}
+        members = await read_heartbeats(self._control, _KIND, ProjectorHeartbeat)
+        # An entry that does not expire by itself would be a projector for ever, and its partitions nobody's.
+        others = {
+            member.instance for member in members if abs(beat.at - member.at) < _FORGOTTEN * TTL * SECOND
+        }
         mine = frozenset(assigned(self._instance, others | {self._instance}, self._count))
         if mine != self.partitions:
             _log.info("partitions to fold", extra={"partitions": len(mine), "projectors": len(members)})

@@ -9,6 +9,7 @@ from waterclock.core.jetstream.connection import Connection, open_log
 from waterclock.core.jetstream.errors import LogError, LogUnavailable
 from waterclock.core.jetstream.log_identity import LogWatch, WrongLog, halt, lift_halt
 from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.jetstream.quarantined import quarantining
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready
 from waterclock.core.runtime.processes.supervisor import Backoff
@@ -37,23 +38,30 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         raise ValueError("the projector needs database_url")
     instance = instance_id("projector")
     async with open_log(settings, name=instance) as log:
-        await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
-        control = Bucket(log, Publisher(log), names.CONTROL)
-        membership = Membership(control, instance, settings.partitions)
-        await membership.heartbeat()
-        projector = Projector(log, settings.database_url, instance, membership, control)
-        housekeeping = Housekeeping(log, control, settings, instance, membership)
-        log_watch = LogWatch(log, heeds_halt=False)
-        try:
-            async with supervised() as tasks:
-                tasks.keep(membership.run(), name="heartbeat")
-                tasks.keep(projector.run(), name="folding")
-                tasks.keep(housekeeping.run(projector.migrated), name="housekeeping")
-                tasks.keep(alerts.run(settings, log, control, membership, instance), name="alerts")
-                tasks.keep(log_watch.run(), name="watching the log")
-                await stop.wait()
-        finally:
-            await membership.leave()
+        with quarantining(log, "projector"):
+            await _run(settings, settings.database_url, log, instance, stop)
+
+
+async def _run(
+    settings: Settings, database_url: str, log: Connection, instance: str, stop: StopSignal
+) -> None:
+    await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
+    control = Bucket(log, Publisher(log), names.CONTROL)
+    membership = Membership(control, instance, settings.partitions)
+    await membership.heartbeat()
+    projector = Projector(log, database_url, instance, membership, control)
+    housekeeping = Housekeeping(log, control, settings, instance, membership)
+    log_watch = LogWatch(log, heeds_halt=False)
+    try:
+        async with supervised() as tasks:
+            tasks.keep(membership.run(), name="heartbeat")
+            tasks.keep(projector.run(), name="folding")
+            tasks.keep(housekeeping.run(projector.migrated), name="housekeeping")
+            tasks.keep(alerts.run(settings, log, control, membership, instance), name="alerts")
+            tasks.keep(log_watch.run(), name="watching the log")
+            await stop.wait()
+    finally:
+        await membership.leave()
 
 
 class Projector:

@@ -569,8 +569,46 @@ class Token(Struct, frozen=True, kw_only=True):
     rate_per_second: float | None
     created_at: datetime
     expires_at: datetime | None
+    queues: tuple[str, ...] = ()
+    """Whose work it may take: only with the scope `execute`."""
+    handlers: tuple[str, ...] = ()
+    """Which handlers' work in these queues it may take."""
+    nats_inbox: str = ""
+    """The prefix of the inboxes that it may listen to on NATS."""
     token: str | None = None
     """The secret itself, shown once: in the answer to its creation."""
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    actor: str
+    """As what is changed with this token is recorded."""
+    namespace: str
+    """The tenant it is for."""
+    scopes: tuple[str, ...]
+    """What it may do."""
+    expires_at: datetime | None
+    """When it ends; null: never."""
+    nats_inbox: str
+    """The prefix of the inboxes that it may listen to on NATS."""
+
+
+class Quarantined(Struct, frozen=True, kw_only=True):
+    """A record that a component could not read, and left out."""
+
+    record_id: str
+    """The stream it is in, and its sequence there: `RUNS.4711`."""
+    component: str
+    """Who could not read it."""
+    subject: str
+    """Where in the stream it is."""
+    at: datetime
+    """When it was first read."""
+    error: str
+    """What is wrong with it."""
+    size: int
+    """Its bytes."""
+    data: str | None = None
+    """The beginning of it, with what is no text replaced; only where one is asked for."""
 
 
 class Namespace(Struct, frozen=True, kw_only=True):

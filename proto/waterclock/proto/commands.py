@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, field
 
+from waterclock.proto import names
 from waterclock.proto.policies import Key, Note, SecretName
 from waterclock.proto.spec import JobRequest
 
@@ -138,16 +139,24 @@ class SkipNext(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     note: Note = ""
 
 
+RouteName = Annotated[str, Meta(pattern=names.ID_PATTERN)]
+
+
 class TokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Somebody or something that may use the service, and how far."""
 
     scopes: Annotated[
-        tuple[Literal["read", "submit", "operate", "secrets", "admin"], ...], Meta(min_length=1, max_length=5)
+        tuple[Literal["read", "submit", "operate", "execute", "secrets", "admin"], ...],
+        Meta(min_length=1, max_length=6),
     ]
     namespace: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$")] = "default"
     note: Note = ""
     rate_per_second: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     expires_in_seconds: Annotated[float, Meta(ge=1, le=315_576_000)] | None = None
+    queues: Annotated[tuple[RouteName, ...], Meta(min_length=1, max_length=20)] = ("default",)
+    """Whose work it may take, with the scope `execute`."""
+    handlers: Annotated[tuple[RouteName, ...], Meta(max_length=50)] = ()
+    """Which handlers' work in these queues it may take; that of commands and HTTP calls it may take anyway."""
 
 
 class TokenRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,8 +19,9 @@ from waterclock.proto.spec import JobRequest, PreviewRequest
 Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
 
-Scope = Literal["open", "read", "submit", "operate", "secrets", "admin"]
-"""What a caller must be allowed to do; `open` needs no token, and `admin` includes all others."""
+Scope = Literal["open", "read", "submit", "operate", "execute", "secrets", "admin"]
+"""What a caller must be allowed to do; `open` needs no token, and `admin` includes all others. `execute` is for no
+method: its holder takes work."""
 
 Verb = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -625,6 +626,42 @@ SECRETS_ROTATE_KEY = Method(
     "admin",
     Rest("POST", "/v1/secrets:rotateKey"),
     command="secret rotate-key",
+)
+QUARANTINE_LIST = Method(
+    "quarantine.list",
+    "Records that could not be read and were left out",
+    queries.Nothing,
+    Page[answers.Quarantined],
+    "admin",
+    Rest("GET", "/v1/quarantine"),
+    command="quarantine list",
+)
+QUARANTINE_SHOW = Method(
+    "quarantine.show",
+    "One of them, with its content",
+    queries.QuarantineRef,
+    answers.Quarantined,
+    "admin",
+    Rest("GET", "/v1/quarantine/{record_id}"),
+    command="quarantine show",
+)
+QUARANTINE_DROP = Method(
+    "quarantine.drop",
+    "Have seen one: it is not shown again",
+    queries.QuarantineRef,
+    answers.Quarantined,
+    "admin",
+    Rest("DELETE", "/v1/quarantine/{record_id}"),
+    command="quarantine drop",
+)
+WHOAMI = Method(
+    "tokens.whoami",
+    "Whose token this is, and what it may do",
+    queries.Nothing,
+    answers.Identity,
+    "read",
+    Rest("GET", "/v1/whoami"),
+    command="whoami",
 )
 IDS_FIND = Method(
     "ids.find", "What a shortened id stands for", queries.IdQuery, answers.Ids, "read", command="job"

@@ -18,6 +18,12 @@ ARTIFACTS = "artifacts"
 LOGS = "logs"
 SECRETS = "secrets"
 ACCESS = "ACCESS"
+JETSTREAM_API = "$JS.API"
+EXECUTORS_API = "wc.api"
+"""The same for executors. Under its own name they have it too, but from an account without streams."""
+
+QUARANTINE = "QUARANTINE"
+"""What could not be read, copied out of the other streams."""
 
 ALERTS_KEY = "alerts.state"
 """In the control bucket: how far alerts have read, and what they have still to tell."""
@@ -39,6 +45,11 @@ TIERS = ("light", "medium", "heavy")
 
 def is_user_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
+
+
+def is_route(text: str) -> bool:
+    queue, equals, handler = text.partition("=")
+    return is_user_id(queue) and (not equals or is_user_id(handler))
 
 
 def partition_of(job_id: str, partitions: int) -> int:
@@ -211,3 +222,13 @@ def log_filter(run_id: str) -> str:
 def tell_subject(executor_id: str) -> str:
     """Request/reply to an executor: what has this run (the request's body) said until now?"""
     return f"wc.tell.{executor_id}"
+
+
+def serve_subject(route: str, tier: str) -> str:
+    """Request/reply to a scheduler: make the consumers for this route and tier, for somebody wants to serve them."""
+    return f"wc.serve.{route}.{tier}"
+
+
+def quarantine_subject(component: str, stream: str = "*", sequence: int | str = "*") -> str:
+    """What a component could not read."""
+    return f"wc.quarantine.{component}.{stream}.{sequence}"

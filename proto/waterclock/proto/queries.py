@@ -13,6 +13,11 @@ Stay = Annotated[float, Meta(ge=0, le=3600)] | None
 """How long a streaming call lives; None: as long as the caller stays, or an hour over NATS."""
 
 
+class QuarantineRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    record_id: str
+    """The stream the record is in, and its sequence there: `RUNS.4711`."""
+
+
 class Nothing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A question without parameters."""
 

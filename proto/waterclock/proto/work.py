@@ -59,3 +59,17 @@ class StopRequest(Struct, frozen=True, kw_only=True):
     reason: str
     now: bool = False
     """KILL at once instead of TERM and grace."""
+
+
+class QuarantinedRecord(Struct, frozen=True, kw_only=True):
+    """A record that a component could not read, as the stream QUARANTINE keeps it."""
+
+    stream: str
+    sequence: int
+    subject: str
+    component: str
+    at: Instant
+    error: str
+    size: int
+    data: bytes
+    """Its beginning."""

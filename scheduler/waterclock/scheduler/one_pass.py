@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.timing_index import HORIZON
-from waterclock.proto.codec import decode_frame, decode_job_frame, encode
+from waterclock.core.runtime.quarantine import read_frame, read_job_frame
+from waterclock.proto.codec import encode
 from waterclock.proto.events import Instant
 from waterclock.proto.work import ClaimReply, ClaimRequest
 from waterclock.scheduler.carry_out import carry_out, checkpoint
@@ -111,7 +112,7 @@ class OwnedPartition:
             if entry.data.startswith(self._own_frame):
                 self.owner.observe_own_frame(entry.sequence)
             else:
-                self.owner.observe_frame(decode_frame(entry.data), entry.sequence)
+                self.owner.observe_frame(read_frame(entry), entry.sequence)
             self.consumed = entry.sequence
 
     async def write_snapshot(self) -> None:
@@ -148,7 +149,7 @@ class OwnedPartition:
         taken = events = 0
         while taken < len(jobs) and events < _PASS_DEFINITIONS:
             entry = jobs[taken]
-            changes = decode_job_frame(entry.data).events
+            changes = read_job_frame(entry).events
             if changes and now < changes[-1].at <= self._ports.clock.now_us():
                 break  # it is of later than this pass, which took long: what was due before it is not decided yet
             for number, event in enumerate(changes, 1):

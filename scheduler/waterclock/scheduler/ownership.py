@@ -2,6 +2,9 @@
 
 import asyncio
 import logging
+import time
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 
 from waterclock.core.domain.partition.divergence import Diverged
@@ -28,6 +31,10 @@ _TAKEOVERS = 2
 several schedulers that begin together, each gets some."""
 _LEAVE = 5.0
 """How long a partition may take to end when we leave. It takes longer only if the log is away."""
+
+_FAILS_AGAIN = 3
+_LATELY = 600.0
+"""A partition that has failed three times in ten minutes is not helped by being rebuilt."""
 
 _log = logging.getLogger(__name__)
 
@@ -62,10 +69,30 @@ class _Partition:
             self.loop.stop()
 
 
+class Failures:
+    """Which partitions fail again and again: to rebuild one does not help it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._at: dict[int, deque[float]] = {}
+
+    def add(self, partition: int) -> None:
+        self._at.setdefault(partition, deque(maxlen=_FAILS_AGAIN)).append(self._clock())
+
+    def again_and_again(self) -> list[int]:
+        since = self._clock() - _LATELY
+        return sorted(
+            partition
+            for partition, times in self._at.items()
+            if len(times) == _FAILS_AGAIN and times[0] > since
+        )
+
+
 class Ownership:
     """`tasks`: where the partitions run. One that fails is given up and taken again; it ends nothing but itself."""
 
     def __init__(self, shared: Connections, tasks: Tasks, *, dead_after: float) -> None:
+        self._failures = Failures()
         self._shared = shared
         self._tasks = tasks
         self._partitions: dict[int, _Partition] = {}
@@ -157,6 +184,9 @@ class Ownership:
             partition.task = self._tasks.spawn(self._run(partition), name=f"partition {number}")
         return all(partition.loop is not None for partition in self._partitions.values())
 
+    def failing(self) -> list[int]:
+        return self._failures.again_and_again()
+
     # -- one partition ----------------------------------------------------------------------------------
 
     async def _run(self, partition: _Partition) -> None:
@@ -187,6 +217,7 @@ class Ownership:
             _log.warning("gave up partition %d: %s", number, error)
         except Exception:
             self._shared.metrics.gave_up("Failed")
+            self._failures.add(number)
             _log.exception("partition %d failed; it is rebuilt from the log", number)
         finally:
             credit.close(room)

@@ -8,12 +8,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from waterclock.core.jetstream.access.work_consumers import making_work_consumers
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import open_log
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.job_definitions import Definitions
 from waterclock.core.jetstream.log_identity import LogWatch
 from waterclock.core.jetstream.publisher import Publisher
+from waterclock.core.jetstream.quarantined import quarantining
 from waterclock.core.jetstream.streams import Layout, ensure_streams
 from waterclock.core.runtime.lifecycle import StopSignal, instance_id, ready
 from waterclock.core.runtime.settings import Settings
@@ -38,8 +40,10 @@ async def run(settings: Settings, stop: StopSignal) -> None:
     async with AsyncExitStack() as stack:
         shared = await stack.enter_async_context(_connected(settings))
         stack.enter_context(shared.metrics.registered())
+        stack.enter_context(quarantining(shared.connection, "scheduler"))
         log_watch = LogWatch(shared.connection)
         await log_watch.check()
+        await stack.enter_async_context(making_work_consumers(shared.connection))
         heartbeat = shared.heartbeat
         thread = await stack.enter_async_context(heartbeat.beating())
         around = await stack.enter_async_context(supervised())
@@ -125,6 +129,7 @@ class _Member:
             load=self.load,
             due=due_by_queue(self._ownership.loads),
             packed=packed_by_queue(self._ownership.loads),
+            failing=self._ownership.failing(),
         )
 
 

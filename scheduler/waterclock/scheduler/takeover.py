@@ -12,7 +12,7 @@ from waterclock.core.domain.partition.decisions import VoidEntries
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.domain.timing_index import HORIZON, IndexEntry
-from waterclock.proto.codec import decode_frame, decode_job_frame
+from waterclock.core.runtime.quarantine import read_frame, read_job_frame
 from waterclock.proto.events import Instant, JobCreated
 from waterclock.scheduler.carry_out import carry_out, checkpoint, mark_void
 from waterclock.scheduler.ports import Ports
@@ -69,7 +69,7 @@ async def rebuild(ports: Ports) -> Rebuilt:
     await ports.runs.check_reaches(consumed)
     async for entries in ports.runs.read(consumed, await ports.runs.end()):
         for entry in entries:
-            frame = decode_frame(entry.data)
+            frame = read_frame(entry)
             in_snapshot = (
                 snapshot is not None
                 and frame.writer == snapshot.writer
@@ -87,7 +87,7 @@ async def _remove_void_entries(ports: Ports, owner: Owner) -> None:
     void: list[VoidEntries] = []
     async for entries in ports.jobs.read(cursor.index, cursor.jobs):
         for entry in entries:
-            events = decode_job_frame(entry.data).events
+            events = read_job_frame(entry).events
             changed = (event.job_id for event in events if not isinstance(event, JobCreated))
             void += [VoidEntries(job_id, entry.sequence - 1, None) for job_id in changed]
     if void:
@@ -102,7 +102,7 @@ async def _read_unsettled(ports: Ports, owner: Owner) -> None:
     number = 0
     async for entries in ports.jobs.read(cursor.settled_jobs, cursor.jobs):
         for entry in entries:
-            for event in decode_job_frame(entry.data).events:
+            for event in read_job_frame(entry).events:
                 owner.observe_again(event, entry.sequence, ports.clock.now_us())
                 number += 1
                 if number % _TURN == 0:
@@ -114,7 +114,7 @@ async def _read_definitions(ports: Ports, owner: Owner) -> None:
     number = written = 0
     async for entries in ports.jobs.read(owner.state.cursor.jobs, await ports.jobs.end()):
         for entry in entries:
-            for event in decode_job_frame(entry.data).events:
+            for event in read_job_frame(entry).events:
                 owner.observe_job(event, entry.sequence, ports.clock.now_us())
                 number += 1
                 if number % _TURN == 0:

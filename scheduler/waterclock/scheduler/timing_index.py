@@ -5,15 +5,19 @@ is filed again, in shorter ones. Reading is by minute, so it finds all that is d
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Protocol
+from typing import Protocol, TypeVar
+from zlib import crc32
+
+from msgspec import Struct
 
 from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.timing_index import (
     HOUR_MINUTES,
     SPANS,
     Filed,
+    Group,
     IndexEntry,
     Slots,
     Void,
@@ -22,8 +26,11 @@ from waterclock.core.domain.timing_index import (
     minute_of,
     minute_slot,
 )
+from waterclock.core.runtime.quarantine import read_record
 from waterclock.proto import names
 from waterclock.proto.events import Instant
+
+T = TypeVar("T")
 
 _AHEAD = 10
 """So many minutes before an hour begins what is filed under it is filed by minute, a part in each pass."""
@@ -78,7 +85,8 @@ class TimingIndex:
 
     async def hot(self) -> list[IndexEntry]:
         found = await self._store.scan(names.timing_all_hot(self._partition))
-        return [decode_entry(value) for _, value in found]
+        entries = (_read(decode_entry, key, value) for key, value in found)
+        return [entry for entry in entries if entry is not None]
 
     async def minutes(self, first: int, last: int) -> list[IndexEntry]:
         """The entries of a stretch of minutes, both ends included."""
@@ -99,10 +107,12 @@ class TimingIndex:
                     continue
                 self._occupied.add(minute)
                 if not names.is_timing_group(key):
-                    entries.append(decode_entry(value))
+                    single = _read(decode_entry, key, value)
+                    entries += [] if single is None else [single]
                     continue
-                group = decode_group(value)
-                entries += [decode_entry(bytes(entry)) for _, entry in group.entries]
+                group = _read(decode_group, key, value) or _EMPTY
+                members = (_read(decode_entry, key, bytes(entry)) for _, entry in group.entries)
+                entries += [entry for entry in members if entry is not None]
                 for mark in group.void:
                     void[mark.job_id] = max(mark.version, void.get(mark.job_id, 0))
         return [entry for entry in entries if entry.version > void.get(entry.job_id, 0)]
@@ -120,7 +130,7 @@ class TimingIndex:
         if not found:
             self._opening = None
             return
-        groups = [decode_group(value) for _, value in found]
+        groups = [_read(decode_group, key, value) or _EMPTY for key, value in found]
         kept = self._slots.first_minute * MINUTE
         filed = [Filed(at, entry) for group in groups for at, entry in group.entries if at >= kept]
         void = [mark for group in groups for mark in group.void if mark.at >= kept]
@@ -162,6 +172,25 @@ class TimingIndex:
             key = names.timing_group(self._partition, slot, self._store.writer, next(self._numbers))
             keyed[key] = value
         return keyed
+
+
+_EMPTY = Group(entries=[], void=[])
+
+
+class _Value(Struct, frozen=True):
+    """A value of the index, as a report shows it."""
+
+    subject: str
+    data: bytes
+
+    @property
+    def sequence(self) -> int:
+        """Tells it from others: the index is read without them."""
+        return crc32(self.subject.encode())
+
+
+def _read(decode: Callable[[bytes], T], key: str, value: bytes) -> T | None:
+    return read_record(decode, names.kv_stream(names.TIMING), _Value(key, value), None)
 
 
 def _slot_of(key: str) -> str:

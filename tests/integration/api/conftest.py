@@ -22,10 +22,10 @@ from support.waiting import eventually
 from waterclock.api.application import Application, open_application
 from waterclock.api.client.client import Client
 from waterclock.api.nats import service
-from waterclock.api.service import serve_http
+from waterclock.api.service import logins, serve_http
 from waterclock.core.jetstream.connection import Connection, open_log
 from waterclock.core.jetstream.streams import Layout, ensure_streams
-from waterclock.core.runtime.data_directory import ConnectionInfo, resolved, write_connection
+from waterclock.core.runtime.data_directory import ConnectionInfo, resolved, token_url, write_connection
 from waterclock.core.runtime.lifecycle import StopSignal
 from waterclock.core.runtime.ports import Port
 from waterclock.core.runtime.settings import Settings
@@ -40,7 +40,7 @@ class Served:
     http: httpx.AsyncClient
     client: Client
     nats: Connection
-    """A connection with a client's rights, and no token."""
+    """A connection with the rights of the token it was made with, where the server asks for one."""
     settings: Settings
 
 
@@ -50,6 +50,7 @@ async def serving(settings: Settings) -> AsyncIterator[Served]:
     stop = StopSignal()
     async with (
         open_application(resolved(settings, "api")) as app,
+        logins(app),
         service.serve(app),
         open_log(settings, name="raw") as raw,
         Client.connect(settings.nats_url, token=TOKEN, patience=3) as client,
@@ -112,7 +113,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory, shared_postgres_url: s
     async with AsyncExitStack() as stack:
         nats = stack.enter_context(own_nats(directory))
         database_url = await stack.enter_async_context(fresh_database(shared_postgres_url))
-        settings = settings_for(directory, nats.url_for("client"), database_url)
+        settings = settings_for(directory, token_url(TOKEN, nats.address), database_url)
         SecretKeys(settings).ensure()
         async with Connection.open(nats.url, name="layout") as admin:
             await ensure_streams(admin, Layout(partitions=settings.partitions))

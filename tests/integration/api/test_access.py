@@ -11,9 +11,11 @@ import pytest
 
 from waterclock.api.auth.gate import Gate
 from waterclock.api.client.client import Client
-from waterclock.api.errors import Forbidden, NotFound, Unauthenticated
+from waterclock.api.errors import NotFound, Unauthenticated
+from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import last_message
 from waterclock.core.jetstream.protocol import publish_command
+from waterclock.core.runtime.data_directory import token_url
 from waterclock.proto import methods, names
 from waterclock.proto.methods import METHODS, Method
 
@@ -213,32 +215,32 @@ async def test_over_nats_a_token_narrows(house: Served) -> None:
             await gone.jobs.get(plain.job_id)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-async def test_over_nats_without_a_token_one_may_not_administer(
-    house: Served, method: Method[Any, Any]
-) -> None:
-    """A NATS password alone is no token: nobody gets more rights by it, or gives them."""
-    answer = await house.nats.request(method.subject, b'{"no": "such field"}', timeout=10)
-    code = (answer.headers or {}).get("Nats-Service-Error-Code")
-    assert (code == "403") == (method.scope in ("admin", "secrets"))
+async def test_over_nats_a_connection_has_its_tokens_rights(house: Served) -> None:
+    """Without a header: whoever connects with a NATS tool has shown the token when they connected."""
+    made = (await house.http.post("/v1/tokens", json={"scopes": ["read"]})).json()
+    host = (house.settings.nats_url or "").rpartition("@")[2]
+    async with Connection.open(
+        token_url(made["token"], host), name="tool", inbox_prefix=made["nats_inbox"]
+    ) as tool:
+        for method in METHODS:
+            if not method.streaming:
+                answer = await tool.request(method.subject, b'{"no": "such field"}', timeout=10)
+                code = (answer.headers or {}).get("Nats-Service-Error-Code")
+                assert (code == "403") == (method.scope not in ("open", "read")), method.name
 
 
-async def test_over_nats_less_can_be_allowed_without_a_token(house: Served) -> None:
+async def test_over_nats_nobody_is_believed_where_the_server_does_not_ask_us(house: Served) -> None:
+    """A header that says who asks is the server's word only where the server has accounts, and asks whom to let in."""
+    info = {"Nats-Request-Info": '{"acc": "CLIENTS", "user": "token:bootstrap"}'}
     tokens = house.app.tokens
-    submitting = Gate(msgspec.structs.replace(house.settings, nats_without_token="submit"), tokens)
-    assert submitting.admit_over_nats(methods.JOBS_CREATE, None).scopes == {"read", "submit"}
-    with pytest.raises(Forbidden):
-        submitting.admit_over_nats(methods.JOBS_CANCEL, None)
-    reading = Gate(msgspec.structs.replace(house.settings, nats_without_token="read"), tokens)
-    assert reading.admit_over_nats(methods.JOBS_LIST, None).scopes == {"read"}
-    with pytest.raises(Forbidden):
-        reading.admit_over_nats(methods.JOBS_CREATE, None)
-    closed = Gate(msgspec.structs.replace(house.settings, nats_without_token="nothing"), tokens)
-    for method in (methods.JOBS_LIST, methods.JOBS_CREATE):
+    asked = Gate(house.app.settings, tokens)
+    assert asked.admit_over_nats(methods.TOKENS_CREATE, info).everywhere
+    not_asked = Gate(house.settings, tokens)
+    for headers in ({}, info):
         with pytest.raises(Unauthenticated):
-            closed.admit_over_nats(method, None)
+            not_asked.admit_over_nats(methods.JOBS_LIST, headers)
     unguarded = Gate(msgspec.structs.replace(house.settings, auth="off"), tokens)
-    assert unguarded.admit_over_nats(methods.TOKENS_CREATE, None).everywhere
+    assert unguarded.admit_over_nats(methods.TOKENS_CREATE, {}).everywhere
 
 
 @pytest.mark.parametrize("subject", ["waterclock.v1.jobs.list", "$SRV.INFO", "$SRV.PING.waterclock"])

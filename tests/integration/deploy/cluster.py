@@ -99,5 +99,8 @@ class Cluster:
 
 
 def _secrets() -> dict[str, str]:
-    made = subprocess.run([ROOT / "deploy" / "make-env"], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHON": sys.executable}
+    made = subprocess.run(
+        [ROOT / "deploy" / "make-env"], env=environment, capture_output=True, text=True, check=True
+    )
     return dict(line.split("=", 1) for line in made.stdout.splitlines())

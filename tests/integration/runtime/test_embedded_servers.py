@@ -10,7 +10,7 @@ import pytest
 
 from servers.backend import own_nats, own_postgres
 from servers.server import Server
-from waterclock.core.jetstream.permissions import PERMISSIONS
+from waterclock.core.jetstream.access.permissions import ACCESS
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 from waterclock.core.runtime.embedded.server import start_blocking
@@ -44,7 +44,7 @@ async def test_nats_wants_a_password(nats_server: Server) -> None:
 
 
 def test_nats_that_does_not_sync_is_refused(tmp_path: Path) -> None:
-    server = EmbeddedNats(tmp_path / "nats", log=tmp_path / "nats.log", permissions=PERMISSIONS)
+    server = EmbeddedNats(tmp_path / "nats", log=tmp_path / "nats.log", access=ACCESS)
     server.prepare()
     config = tmp_path / "nats" / "nats.conf"
     config.write_text(config.read_text().replace('"sync_interval": "always",', ""))

@@ -17,7 +17,7 @@ import pytest
 from integration.runtime.test_up import Running, connection_of, up
 from servers.server import Server
 from support.waiting import eventually
-from waterclock.core.jetstream.permissions import PERMISSIONS
+from waterclock.core.jetstream.access.permissions import ACCESS
 from waterclock.core.runtime.data_directory import read_processes
 from waterclock.core.runtime.embedded import nats as embedded_nats
 from waterclock.core.runtime.embedded import postgres as embedded_postgres
@@ -57,7 +57,7 @@ def thief() -> Iterator[Thief]:
 
 
 def a_nats(directory: Path) -> EmbeddedNats:
-    return EmbeddedNats(directory / "nats", log=directory / "nats.log", permissions=PERMISSIONS)
+    return EmbeddedNats(directory / "nats", log=directory / "nats.log", access=ACCESS)
 
 
 def a_postgres(directory: Path) -> EmbeddedPostgres:

@@ -13,7 +13,7 @@ import pytest
 
 from servers.leftovers import leftovers
 from support.waiting import eventually, is_alive
-from waterclock.core.jetstream.permissions import PERMISSIONS
+from waterclock.core.jetstream.access.permissions import ACCESS
 from waterclock.core.runtime.data_directory import DataInUse, locked, read_processes
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
 from waterclock.core.runtime.embedded.server import ServerProgram
@@ -153,7 +153,7 @@ async def test_stopping_while_starting_leaves_nothing(tmp_path: Path) -> None:
 
 
 async def test_an_embedded_server_is_a_child_like_the_others(tmp_path: Path) -> None:
-    nats = EmbeddedNats(tmp_path / "nats", log=tmp_path / "nats.log", permissions=PERMISSIONS)
+    nats = EmbeddedNats(tmp_path / "nats", log=tmp_path / "nats.log", access=ACCESS)
     nats.prepare()
     async with Supervisor(tmp_path, names=["nats"]) as supervisor:
         await supervisor.start([ServerProgram(nats)])
@@ -177,7 +177,7 @@ class Freezing(EmbeddedNats):
 
 
 async def test_a_server_that_lives_but_is_of_no_use_is_started_anew(tmp_path: Path) -> None:
-    nats = Freezing(tmp_path / "nats", log=tmp_path / "nats.log", permissions=PERMISSIONS)
+    nats = Freezing(tmp_path / "nats", log=tmp_path / "nats.log", access=ACCESS)
     nats.prepare()
     async with Supervisor(tmp_path, names=["nats"]) as supervisor:
         await supervisor.start([ServerProgram(nats)])
@@ -193,7 +193,7 @@ ORPHANS = """
 import asyncio, sys, uvloop
 from pathlib import Path
 from waterclock.core.runtime.data_directory import locked
-from waterclock.core.jetstream.permissions import PERMISSIONS
+from waterclock.core.jetstream.access.permissions import ACCESS
 from waterclock.core.runtime.embedded.nats import EmbeddedNats
 from waterclock.core.runtime.embedded.postgres import EmbeddedPostgres
 from waterclock.core.runtime.embedded.server import ServerProgram
@@ -204,7 +204,7 @@ data = Path(sys.argv[1])
 
 async def main(lock):
     servers = [
-        EmbeddedNats(data / "nats", log=data / "server.log", permissions=PERMISSIONS),
+        EmbeddedNats(data / "nats", log=data / "server.log", access=ACCESS),
         EmbeddedPostgres(data / "postgres", log=data / "server.log"),
     ]
     for server in servers:

@@ -14,6 +14,7 @@ from waterclock.core.runtime.data_directory import (
     read_connection,
     read_processes,
     resolved,
+    token_url,
     write_connection,
     write_private,
     write_processes,
@@ -55,7 +56,8 @@ def test_private_files_are_replaced_whole(tmp_path: Path) -> None:
 def test_connection_file_has_the_contract_s_fields(tmp_path: Path) -> None:
     write_connection(tmp_path, CONNECTION)
     file = tmp_path / "connection.json"
-    assert set(json.loads(file.read_text())) == {"http", "nats", "database", "database_reader", "token"}
+    wanted = {"http", "nats", "database", "database_reader", "token", "nats_inbox"}
+    assert set(json.loads(file.read_text())) == wanted
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert read_connection(tmp_path) == CONNECTION
 
@@ -75,14 +77,16 @@ def test_who_joins_takes_what_was_not_given_from_the_file(tmp_path: Path) -> Non
 
 def test_who_joins_an_embedded_server_comes_as_itself(tmp_path: Path) -> None:
     (tmp_path / "nats").mkdir()
-    kept = kept_credentials(tmp_path / "nats", ["client", "scheduler"])
+    kept = kept_credentials(tmp_path / "nats", ["api", "scheduler"])
     address = "127.0.0.1:4222"
-    client = f"nats://client:{kept.users['client']}@{address}"
-    write_connection(tmp_path, msgspec.structs.replace(CONNECTION, nats=client))
+    nats = token_url(CONNECTION.token, address)
+    write_connection(tmp_path, msgspec.structs.replace(CONNECTION, nats=nats))
 
     joined = resolved(Settings(data=tmp_path), "scheduler")
     assert joined.nats_url == f"nats://scheduler:{kept.users['scheduler']}@{address}"
     assert joined.nats_inbox == "_INBOX_scheduler"
+    assert joined.nats_issuer_seed is None, "only the api says whom to let in"
+    assert resolved(Settings(data=tmp_path), "api").nats_issuer_seed == kept.issuer_seed
     elsewhere = resolved(Settings(data=tmp_path, nats_url="nats://me:secret@elsewhere:4222"), "scheduler")
     assert elsewhere.nats_url == "nats://me:secret@elsewhere:4222"
     assert elsewhere.nats_inbox == "_INBOX"

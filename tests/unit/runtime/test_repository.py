@@ -14,6 +14,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from waterclock.core.jetstream.access.server_config import new_secrets
+from waterclock.core.runtime.account_keys import new_issuer_seed
 from waterclock.core.runtime.embedded.postgres_roles import script
 from waterclock.core.runtime.settings import load
 
@@ -217,7 +219,7 @@ def test_the_sbom_names_all_that_is_pinned(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_compose_has_no_secret_of_its_own(compose: dict[str, Any]) -> None:
-    made = (ROOT / "deploy" / "make-env").read_text()
+    made = (ROOT / "deploy" / "make-env").read_text() + new_secrets()
     for service in compose["services"].values():
         for name, value in service["environment"].items():
             if re.search(r"PASSWORD|TOKEN|SECRET", name):
@@ -232,6 +234,8 @@ def test_components_in_compose_accept_their_settings(compose: dict[str, Any]) ->
             name: re.sub(r"\$\{\w+(:\?[^}]*)?\}", "s" * 49, value)
             for name, value in compose["services"][component]["environment"].items()
         }
+        if component == "api":
+            given["WATERCLOCK_NATS_ISSUER_SEED"] = new_issuer_seed()
         settings = load({}, given)
         assert settings.replicas == 3
         assert settings.nats_url is not None

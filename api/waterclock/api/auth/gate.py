@@ -1,20 +1,23 @@
-"""Who is calling and how far they may go: by bearer token, and how often one may ask."""
+"""Who is calling and how far they may go: by token, and how often one may ask."""
 
 import hmac
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from waterclock.api.auth.namespaces import DEFAULT
-from waterclock.api.auth.tokens import BOOTSTRAP, Tokens
+from waterclock.api.auth.tokens import Grant, Tokens
 from waterclock.api.errors import Forbidden, RateLimited, Unauthenticated
+from waterclock.core.runtime.data_directory import BOOTSTRAP
 from waterclock.core.runtime.settings import Settings, SettingsError
+from waterclock.proto.events import Instant
 from waterclock.proto.methods import Method, Scope
 
-ALL_SCOPES: frozenset[Scope] = frozenset(("read", "submit", "operate", "secrets", "admin"))
+ALL_SCOPES: frozenset[Scope] = frozenset(("read", "submit", "operate", "execute", "secrets", "admin"))
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -58,13 +61,26 @@ _BURST_SECONDS = 1.0
 _MAX_BUCKETS = 10_000
 """Buckets kept; a token that has not asked for a while starts with a full one anyway."""
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_BOOTSTRAP = Caller(actor=f"token:{BOOTSTRAP}")
-_WITHOUT_TOKEN: dict[str, frozenset[Scope]] = {
-    "operate": frozenset(("read", "submit", "operate")),
-    "submit": frozenset(("read", "submit")),
-    "read": frozenset(("read",)),
-    "nothing": frozenset(),
-}
+_BOOTSTRAP = Caller(actor="token:bootstrap")
+_REQUEST_INFO = "Nats-Request-Info"
+
+
+class _RequestInfo(Struct, frozen=True):
+    user: str = ""
+
+
+class Login(Struct, frozen=True, kw_only=True):
+    """Somebody who may connect to NATS."""
+
+    token_id: str
+    caller: Caller
+    also: tuple[str, ...] = ()
+    """What else the token is called."""
+    queues: tuple[str, ...] = ("default",)
+    handlers: tuple[str, ...] = ()
+    expires_at: Instant | None = None
+    anybody: bool = False
+    """Access control is off: everybody is let in, and all are the same."""
 
 
 class Gate:
@@ -75,7 +91,7 @@ class Gate:
         self._bootstrap = settings.token
         self._rate = settings.rate_limit
         self._tokens = tokens
-        self._over_nats = Caller(actor="nats", scopes=_WITHOUT_TOKEN[settings.nats_without_token])
+        self._vouches = settings.nats_issuer_seed is not None
         self._rate_limits = RateLimits()
 
     def admit(self, method: Method[Any, Any], authorization: str | None) -> Caller:
@@ -84,14 +100,49 @@ class Gate:
         caller.must(method)
         return caller
 
-    def admit_over_nats(self, method: Method[Any, Any], authorization: str | None) -> Caller:
-        """As over HTTP; but who sends no token has at least shown a NATS password, and may do what settings allow."""
-        if authorization or self._open or method.scope == "open":
+    def admit_over_nats(self, method: Method[Any, Any], headers: Mapping[str, str]) -> Caller:
+        """As over HTTP; without a token in a header it is the one that the connection was made with.
+
+        The server says so in a header that it sets itself, whatever a client sends. Only where it asks us whom to let
+        in: on another server anybody could send the same.
+        """
+        authorization = headers.get("Authorization")
+        if authorization or self._open or method.scope == "open" or not self._vouches:
             return self.admit(method, authorization)
-        if not self._over_nats.scopes:
-            raise Unauthenticated.because("send a token in the header `Authorization: Bearer TOKEN`")
-        self._over_nats.must(method)
-        return self._over_nats
+        caller = self._connected_as(headers.get(_REQUEST_INFO, ""))
+        caller.must(method)
+        return caller
+
+    def login(self, token: str) -> Login | None:
+        """Who may connect to NATS with this password."""
+        if self._open:
+            return Login(token_id=LOCAL.actor, caller=LOCAL, anybody=True)
+        grant = self._tokens.grant_of(token)
+        if grant is None:
+            return Login(token_id=BOOTSTRAP, caller=_BOOTSTRAP) if self._is_bootstrap(token) else None
+        return Login(
+            token_id=grant.token_id,
+            also=(BOOTSTRAP,) if self._is_bootstrap(token) else (),
+            caller=_caller(grant),
+            queues=grant.queues,
+            handlers=grant.handlers,
+            expires_at=grant.expires_at,
+        )
+
+    def _connected_as(self, info: str) -> Caller:
+        try:
+            user = msgspec.json.decode(info, type=_RequestInfo).user
+        except msgspec.MsgspecError:
+            user = ""
+        token_id = user.removeprefix("token:")
+        if token_id == user:
+            raise Unauthenticated.because("connect with a token, or send `Authorization: Bearer TOKEN`")
+        if token_id == BOOTSTRAP and self._bootstrap is not None and self._is_bootstrap(self._bootstrap):
+            return _BOOTSTRAP
+        grant = self._tokens.grant_with_id(token_id)
+        if grant is None:
+            raise Unauthenticated.because("the token of this connection was revoked, or has expired")
+        return self._rated(grant)
 
     def _known(self, authorization: str | None) -> Caller:
         kind, _, token = (authorization or "").partition(" ")
@@ -100,17 +151,26 @@ class Gate:
         return self._bearer(token.strip())
 
     def _bearer(self, token: str) -> Caller:
-        given = self._bootstrap is not None and hmac.compare_digest(token.encode(), self._bootstrap.encode())
-        if given and not self._tokens.is_revoked(token):
+        if self._is_bootstrap(token):
             return _BOOTSTRAP
         grant = self._tokens.grant_of(token)
         if grant is None:
             raise Unauthenticated.because("nobody knows this token, or it has expired")
+        return self._rated(grant)
+
+    def _is_bootstrap(self, token: str) -> bool:
+        known = self._bootstrap
+        given = known is not None and hmac.compare_digest(token.encode(), known.encode())
+        return given and not self._tokens.is_revoked(token)
+
+    def _rated(self, grant: Grant) -> Caller:
         if rate := grant.rate_per_second or self._rate:
             self._rate_limits.take(grant.token_id, rate)
-        return Caller(
-            actor=f"token:{grant.token_id}", scopes=frozenset(grant.scopes), namespace=grant.namespace
-        )
+        return _caller(grant)
+
+
+def _caller(grant: Grant) -> Caller:
+    return Caller(actor=f"token:{grant.token_id}", scopes=frozenset(grant.scopes), namespace=grant.namespace)
 
 
 class RateLimits:

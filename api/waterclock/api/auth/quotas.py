@@ -13,8 +13,10 @@ from waterclock.api.readmodels import jobs
 from waterclock.api.readmodels.pool import Pool, ReadModelsAway
 from waterclock.core.domain.job.validate import Defaults
 from waterclock.core.jetstream.bucket import Bucket
+from waterclock.core.runtime.quarantine import read_record
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.answers import Namespace
+from waterclock.proto.codec import decoder
 from waterclock.proto.commands import QuotaRequest
 
 _FRESH_SECONDS = 1.0
@@ -27,6 +29,9 @@ class _Quota(Struct, frozen=True, omit_defaults=True):
     max_jobs: int | None = None
     default_max_retries: int | None = None
     default_timeout_seconds: float | None = None
+
+
+_decode = decoder(_Quota)
 
 
 class Quotas:
@@ -91,7 +96,7 @@ class Quotas:
 
     async def _all(self) -> dict[str, _Quota]:
         return {
-            entry.key.rpartition(".")[2]: msgspec.json.decode(entry.value, type=_Quota)
+            entry.key.rpartition(".")[2]: read_record(_decode, self._bucket.stream, entry, _Quota())
             for entry in await self._bucket.scan(_key("*"))
         }
 
@@ -118,7 +123,7 @@ class Quotas:
 
     async def _read(self, namespace: str) -> tuple[int | None, int]:
         entry = await self._bucket.get(_key(namespace))
-        limit = None if entry is None else msgspec.json.decode(entry.value, type=_Quota).max_jobs
+        limit = None if entry is None else read_record(_decode, self._bucket.stream, entry, _Quota()).max_jobs
         if limit is None:
             return None, 0
         try:

@@ -6,7 +6,7 @@ and no request waits for a look-up.
 
 import hashlib
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -18,15 +18,17 @@ from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.pull_loop import Delivery, Pull
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.data_directory import BOOTSTRAP
+from waterclock.core.runtime.quarantine import read_record
 from waterclock.core.runtime.tasks import supervised
 from waterclock.proto import names
+from waterclock.proto.codec import decoder
 from waterclock.proto.commands import TokenRequest
 from waterclock.proto.events import Instant
 from waterclock.proto.methods import Scope
 
 _PREFIX = "token."
-BOOTSTRAP = "bootstrap"
-"""The id of the administrator's token that settings give."""
+_ALWAYS = (BOOTSTRAP, "local")
 
 
 class Grant(Struct, frozen=True, kw_only=True):
@@ -42,6 +44,16 @@ class Grant(Struct, frozen=True, kw_only=True):
     expires_at: Instant | None = None
     revoked: bool = False
     """What is left of an administrator's token: one that is given by settings, too, must not come back with them."""
+    queues: tuple[str, ...] = ("default",)
+    """Whose work it may take, with the scope `execute`."""
+    handlers: tuple[str, ...] = ()
+
+    @property
+    def is_over(self) -> bool:
+        return self.revoked or (self.expires_at is not None and self.expires_at <= now_us())
+
+
+_decode = decoder(Grant)
 
 
 class Tokens:
@@ -49,6 +61,8 @@ class Tokens:
         self._connection = connection
         self._bucket = bucket
         self._grants: dict[str, Grant] = {}
+        self.on_revoked: Callable[[str], None] | None = None
+        """Called with the id of a token that is no longer good, wherever it was revoked."""
 
     @asynccontextmanager
     async def follow(self) -> AsyncIterator[None]:
@@ -65,9 +79,19 @@ class Tokens:
     def grant_of(self, token: str) -> Grant | None:
         """What a token allows; None if nobody knows it, or it has expired."""
         grant = self._grants.get(_hash(token))
-        if grant is None or grant.revoked or (grant.expires_at is not None and grant.expires_at <= now_us()):
-            return None
-        return grant
+        return None if grant is None or grant.is_over else grant
+
+    def grant_with_id(self, token_id: str) -> Grant | None:
+        return next(
+            (grant for grant in self._grants.values() if grant.token_id == token_id and not grant.is_over),
+            None,
+        )
+
+    def is_live(self, token_id: str) -> bool:
+        """Also those that are in no bucket: the administrator's, and everybody where access control is off."""
+        if any(grant.token_id == token_id and grant.revoked for grant in self._grants.values()):
+            return False
+        return token_id in _ALWAYS or self.grant_with_id(token_id) is not None
 
     def is_revoked(self, token: str) -> bool:
         """Whether it was known, and is not any more; only said of administrators' tokens."""
@@ -91,6 +115,8 @@ class Tokens:
             created_by=actor,
             rate_per_second=request.rate_per_second,
             expires_at=None if span is None else now + int(span * SECOND),
+            queues=request.queues,
+            handlers=request.handlers,
         )
         await self._bucket.create(_PREFIX + _hash(token), msgspec.json.encode(grant), ttl=span)
         self._grants[_hash(token)] = grant
@@ -103,7 +129,7 @@ class Tokens:
                     await self._mark_revoked(digest, grant)
                 else:
                     await self._bucket.delete(_PREFIX + digest)
-                    self._grants.pop(digest, None)
+                    self._forget(digest)
                 return grant
         return None
 
@@ -124,6 +150,7 @@ class Tokens:
         revoked = msgspec.structs.replace(grant, revoked=True, expires_at=None)
         await self._bucket.put(_PREFIX + digest, msgspec.json.encode(revoked))
         self._grants[digest] = revoked
+        self._say_revoked(revoked)
 
     async def _read_on(self, pull: Pull) -> None:
         while True:
@@ -133,9 +160,24 @@ class Tokens:
         for delivery in deliveries:
             digest = delivery.subject.rpartition(".")[2]
             if delivery.is_absent or not delivery.data:
-                self._grants.pop(digest, None)
+                self._forget(digest)
+                continue
+            grant = read_record(_decode, self._bucket.stream, delivery, None)
+            if grant is None:
+                self._forget(digest)  # it is not known any more what it allows
             else:
-                self._grants[digest] = msgspec.json.decode(delivery.data, type=Grant)
+                self._grants[digest] = grant
+                if grant.revoked:
+                    self._say_revoked(grant)
+
+    def _forget(self, digest: str) -> None:
+        grant = self._grants.pop(digest, None)
+        if grant is not None:
+            self._say_revoked(grant)
+
+    def _say_revoked(self, grant: Grant) -> None:
+        if self.on_revoked is not None:
+            self.on_revoked(grant.token_id)
 
 
 def new_token_id() -> str:

@@ -52,6 +52,8 @@ COMMANDS = {
     "doctor": "fleet",
     "top": "fleet",
     "setup": "serve",
+    "nats-config": "serve",
+    "quarantine": "access",
     "scheduler": "serve",
     "executor": "serve",
     "projector": "serve",
@@ -59,7 +61,7 @@ COMMANDS = {
 }
 """Command -> the module in `commands` with a function of that name. Other commands are made from the method table."""
 
-_FUNCTIONS = {"import": "import_"}
+_FUNCTIONS = {"import": "import_", "nats-config": "nats_config"}
 
 
 class _Commands(TyperGroup):

@@ -16,9 +16,16 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from msgspec import Struct
 
-from waterclock.api.client.messages import HEADER_ROOM, SILENCE_SECONDS, answer_of, check_size, encode
+from waterclock.api.client.messages import (
+    HEADER_ROOM,
+    NOT_LET_IN,
+    SILENCE_SECONDS,
+    answer_of,
+    check_size,
+    encode,
+)
 from waterclock.api.client.pace import SATURATED_PATIENCE, Pace
-from waterclock.api.errors import Saturated, Unavailable, Unreachable
+from waterclock.api.errors import Saturated, Unauthenticated, Unavailable, Unreachable
 from waterclock.proto.methods import Method
 
 if TYPE_CHECKING:
@@ -28,6 +35,9 @@ Q = TypeVar("Q", bound=Struct)
 A = TypeVar("A")
 
 _CONNECT_SECONDS = 2.0
+_LOGIN_SECONDS = 5.0
+_REFUSED_AT_ONCE = 1.0
+"""A refusal that comes so soon is an api's word. One that comes later is the server's, when no api was there to ask."""
 _MAX_PAYLOAD = 1 << 20
 _NOBODY = "NATS is there, but no waterclock api listens: is `waterclock up` still starting?"
 
@@ -194,8 +204,12 @@ class _Connection:
             options["auth_token"] = unquote(self._server.username)
         greeting = f"CONNECT {json.dumps(options)}\r\nSUB {self._inbox}.* 1\r\nPING\r\n"
         self._socket.sendall(greeting.encode())
+        introduced = time.monotonic()
+        self._socket.settimeout(_LOGIN_SECONDS)
         while (line := self._line()) != b"PONG":
             if line.startswith(b"-ERR"):
+                if b"authorization" in line.lower() and time.monotonic() - introduced < _REFUSED_AT_ONCE:
+                    raise Unauthenticated.because(NOT_LET_IN)
                 raise OSError(line.decode(errors="replace"))
 
     def _encrypt(self, *, offered: bool) -> None:

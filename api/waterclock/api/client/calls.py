@@ -1199,11 +1199,13 @@ class TokensCalls(Noun):
     async def create(
         self,
         *,
-        scopes: Sequence[Literal["read", "submit", "operate", "secrets", "admin"]],
+        scopes: Sequence[Literal["read", "submit", "operate", "execute", "secrets", "admin"]],
         namespace: str = "default",
         note: str = "",
         rate_per_second: float | None = None,
         expires_in_seconds: float | None = None,
+        queues: Sequence[str] = ("default",),
+        handlers: Sequence[str] = (),
     ) -> answers.Token:
         """Make a token."""
         fields: dict[str, Any] = {
@@ -1212,6 +1214,8 @@ class TokensCalls(Noun):
             "note": note,
             "rate_per_second": rate_per_second,
             "expires_in_seconds": expires_in_seconds,
+            "queues": queues,
+            "handlers": handlers,
         }
         return await self._wire.call(methods.TOKENS_CREATE, request_of(methods.TOKENS_CREATE, fields))
 
@@ -1224,6 +1228,11 @@ class TokensCalls(Noun):
         """Revoke a token at once."""
         fields: dict[str, Any] = {"token_id": token_id}
         return await self._wire.call(methods.TOKENS_REVOKE, request_of(methods.TOKENS_REVOKE, fields))
+
+    async def whoami(self) -> answers.Identity:
+        """Whose token this is, and what it may do."""
+        fields: dict[str, Any] = {}
+        return await self._wire.call(methods.WHOAMI, request_of(methods.WHOAMI, fields))
 
 
 class NamespacesCalls(Noun):
@@ -1276,6 +1285,25 @@ class SecretsCalls(Noun):
         )
 
 
+class QuarantineCalls(Noun):
+    async def list(self) -> builtins.list[answers.Quarantined]:
+        """Records that could not be read and were left out."""
+        fields: dict[str, Any] = {}
+        return (
+            await self._wire.call(methods.QUARANTINE_LIST, request_of(methods.QUARANTINE_LIST, fields))
+        ).items
+
+    async def show(self, record_id: str) -> answers.Quarantined:
+        """One of them, with its content."""
+        fields: dict[str, Any] = {"record_id": record_id}
+        return await self._wire.call(methods.QUARANTINE_SHOW, request_of(methods.QUARANTINE_SHOW, fields))
+
+    async def drop(self, record_id: str) -> answers.Quarantined:
+        """Have seen one: it is not shown again."""
+        fields: dict[str, Any] = {"record_id": record_id}
+        return await self._wire.call(methods.QUARANTINE_DROP, request_of(methods.QUARANTINE_DROP, fields))
+
+
 class IdsCalls(Noun):
     async def find(self, *, kind: queries.Kind, prefix: str) -> answers.Ids:
         """What a shortened id stands for."""
@@ -1304,4 +1332,5 @@ class Calls:
         self.tokens = TokensCalls(wire)
         self.namespaces = NamespacesCalls(wire)
         self.secrets = SecretsCalls(wire)
+        self.quarantine = QuarantineCalls(wire)
         self.ids = IdsCalls(wire)

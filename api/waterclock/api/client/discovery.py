@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from waterclock.api.errors import Unreachable
-from waterclock.core.runtime.data_directory import read_connection
+from waterclock.core.runtime.data_directory import TOKEN_USER, nats_access, read_connection
 from waterclock.core.runtime.settings import Settings, load
 from waterclock.core.runtime.tls import nats_context
 
@@ -21,10 +21,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     url: str
     token: str | None
     settings: Settings
-
-    @property
-    def inbox(self) -> str:
-        return self.settings.nats_inbox
+    inbox: str
+    """The prefix of what answers are sent to: the token's own."""
 
     @property
     def credentials(self) -> Path | None:
@@ -50,5 +48,14 @@ def find(
         if found is None:
             file = settings.data / "connection.json"
             raise Unreachable(f"no {file}: start `waterclock up`, or say --data DIR")
-        url, token = found.nats, token or found.token
-    return Endpoint(url=url, token=token, settings=msgspec.structs.replace(settings, nats_url=url))
+        url, token = found.nats if token is None else _without_user(found.nats), token or found.token
+    access = nats_access(settings, url, token)
+    settings = msgspec.structs.replace(settings, nats_url=access.url)
+    return Endpoint(url=access.url, token=token, inbox=access.inbox, settings=settings)
+
+
+def _without_user(url: str) -> str:
+    """For another token than the one that `connection.json` has."""
+    scheme, _, rest = url.partition("://")
+    userinfo, _, host = rest.rpartition("@")
+    return f"{scheme}://{host}" if userinfo.startswith(f"{TOKEN_USER}:") else url

@@ -19,6 +19,7 @@ A = TypeVar("A")
 STREAM_SECONDS = 20.0
 """How long the service keeps a streaming call open before it ends it; a client that wants more asks again."""
 
+NOT_LET_IN = "nobody knows this token, or it has expired or was revoked"
 SILENCE_SECONDS = STREAM_SECONDS + 5
 """A stream that sends nothing for so long is broken."""
 

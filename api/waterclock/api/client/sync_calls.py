@@ -1175,11 +1175,13 @@ class TokensCalls(Noun):
     def create(
         self,
         *,
-        scopes: Sequence[Literal["read", "submit", "operate", "secrets", "admin"]],
+        scopes: Sequence[Literal["read", "submit", "operate", "execute", "secrets", "admin"]],
         namespace: str = "default",
         note: str = "",
         rate_per_second: float | None = None,
         expires_in_seconds: float | None = None,
+        queues: Sequence[str] = ("default",),
+        handlers: Sequence[str] = (),
     ) -> answers.Token:
         """Make a token."""
         fields: dict[str, Any] = {
@@ -1188,6 +1190,8 @@ class TokensCalls(Noun):
             "note": note,
             "rate_per_second": rate_per_second,
             "expires_in_seconds": expires_in_seconds,
+            "queues": queues,
+            "handlers": handlers,
         }
         return self._wire.call(methods.TOKENS_CREATE, request_of(methods.TOKENS_CREATE, fields))
 
@@ -1200,6 +1204,11 @@ class TokensCalls(Noun):
         """Revoke a token at once."""
         fields: dict[str, Any] = {"token_id": token_id}
         return self._wire.call(methods.TOKENS_REVOKE, request_of(methods.TOKENS_REVOKE, fields))
+
+    def whoami(self) -> answers.Identity:
+        """Whose token this is, and what it may do."""
+        fields: dict[str, Any] = {}
+        return self._wire.call(methods.WHOAMI, request_of(methods.WHOAMI, fields))
 
 
 class NamespacesCalls(Noun):
@@ -1248,6 +1257,23 @@ class SecretsCalls(Noun):
         return self._wire.call(methods.SECRETS_ROTATE_KEY, request_of(methods.SECRETS_ROTATE_KEY, fields))
 
 
+class QuarantineCalls(Noun):
+    def list(self) -> builtins.list[answers.Quarantined]:
+        """Records that could not be read and were left out."""
+        fields: dict[str, Any] = {}
+        return (self._wire.call(methods.QUARANTINE_LIST, request_of(methods.QUARANTINE_LIST, fields))).items
+
+    def show(self, record_id: str) -> answers.Quarantined:
+        """One of them, with its content."""
+        fields: dict[str, Any] = {"record_id": record_id}
+        return self._wire.call(methods.QUARANTINE_SHOW, request_of(methods.QUARANTINE_SHOW, fields))
+
+    def drop(self, record_id: str) -> answers.Quarantined:
+        """Have seen one: it is not shown again."""
+        fields: dict[str, Any] = {"record_id": record_id}
+        return self._wire.call(methods.QUARANTINE_DROP, request_of(methods.QUARANTINE_DROP, fields))
+
+
 class IdsCalls(Noun):
     def find(self, *, kind: queries.Kind, prefix: str) -> answers.Ids:
         """What a shortened id stands for."""
@@ -1276,4 +1302,5 @@ class Calls:
         self.tokens = TokensCalls(wire)
         self.namespaces = NamespacesCalls(wire)
         self.secrets = SecretsCalls(wire)
+        self.quarantine = QuarantineCalls(wire)
         self.ids = IdsCalls(wire)

@@ -12,11 +12,18 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from waterclock.api.client.discovery import Endpoint
-from waterclock.api.client.messages import HEADER_ROOM, SILENCE_SECONDS, answer_of, check_size, encode
+from waterclock.api.client.messages import (
+    HEADER_ROOM,
+    NOT_LET_IN,
+    SILENCE_SECONDS,
+    answer_of,
+    check_size,
+    encode,
+)
 from waterclock.api.client.pace import SATURATED_PATIENCE, Pace
-from waterclock.api.errors import Saturated, Unavailable, Unreachable
+from waterclock.api.errors import Saturated, Unauthenticated, Unavailable, Unreachable
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import LogUnavailable
+from waterclock.core.jetstream.errors import LoginRefused, LogUnavailable
 from waterclock.proto.methods import Method
 
 Q = TypeVar("Q", bound=Struct)
@@ -76,6 +83,8 @@ class Wire:
                     patience=patience,
                     saturated_patience=saturated_patience,
                 )
+        except LoginRefused as error:
+            raise Unauthenticated.because(f"{error}: {NOT_LET_IN}") from error
         except LogUnavailable as error:
             raise Unreachable(str(error)) from error
 

@@ -3,10 +3,11 @@
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import DEFAULT
-from waterclock.api.auth.tokens import BOOTSTRAP, new_token_id
+from waterclock.api.auth.tokens import new_token_id
 from waterclock.api.errors import Conflict, Forbidden, NotFound
 from waterclock.api.queries.access import token_answer
 from waterclock.api.registry import handles
+from waterclock.core.runtime.data_directory import BOOTSTRAP
 from waterclock.proto import methods
 from waterclock.proto.answers import Namespace, Token
 from waterclock.proto.commands import QuotaRequest, TokenRef, TokenRequest
@@ -16,6 +17,10 @@ from waterclock.proto.commands import QuotaRequest, TokenRef, TokenRequest
 async def create(app: Application, request: TokenRequest, caller: Caller) -> Token:
     if not caller.sees(request.namespace):
         raise Forbidden.field("namespace", f"your token is for {caller.namespace}")
+    if "execute" in request.scopes and not caller.everywhere:
+        raise Forbidden.field(
+            "scopes", "queues are for all namespaces: only their administrator gives them away"
+        )
     detail = f"{','.join(sorted(set(request.scopes)))} {request.note}".strip()
     token_id = new_token_id()
     async with app.access_log.change(caller, "token.created", token_id, request.namespace, detail):

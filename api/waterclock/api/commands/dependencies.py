@@ -17,6 +17,8 @@ from waterclock.core.domain.job.nodes import find_cycle, spell
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.job_definitions import Definitions
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.quarantine import read_record
+from waterclock.proto.codec import decoder
 from waterclock.proto.events import DependentChanged, Instant
 from waterclock.proto.spec import JobSpec
 
@@ -33,7 +35,7 @@ class PendingEdit(Struct, frozen=True):
     until: Instant
 
 
-_decode = msgspec.json.Decoder(dict[str, PendingEdit]).decode
+_decode = decoder(dict[str, PendingEdit])
 _encode = msgspec.json.Encoder().encode
 
 
@@ -47,7 +49,9 @@ async def check(app: Application, job_id: str | None, spec: JobSpec, beside: Set
     for _ in range(_ATTEMPTS):
         entry = await app.control.get(_KEY)
         now = now_us()
-        stored = {} if entry is None else _decode(entry.value)
+        stored: dict[str, PendingEdit] = (
+            {} if entry is None else read_record(_decode, app.control.stream, entry, {})
+        )
         pending = {job: edit for job, edit in stored.items() if edit.until > now}
         await _check(app.definitions, job_id, spec, beside, pending)
         if job_id is None:

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from waterclock.api.auth.namespaces import scoped
 from waterclock.core.domain.ids import keyed_id, timed_id
 from waterclock.core.domain.job.aggregate import CreateJob, decide
-from waterclock.proto.codec import decode_job_frame
+from waterclock.proto.codec import Undecodable, decode_job_frame
 from waterclock.proto.events import SCHEMA_VERSION, Instant
 from waterclock.proto.spec import JobSpec
 
@@ -49,7 +49,10 @@ class JobMessage(Struct, frozen=True, kw_only=True):
 
     def creates_same(self, stored: bytes) -> bool:
         """Whether a stored message creates the same jobs. Times may differ: a delay counts from when it was sent."""
-        events = decode_job_frame(stored).events
+        try:
+            events = decode_job_frame(stored).events
+        except Undecodable:
+            return False
         return len(events) == len(self.specs) and all(
             _timeless(event.spec) == _timeless(spec) for event, spec in zip(events, self.specs, strict=True)
         )

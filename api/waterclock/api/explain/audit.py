@@ -16,11 +16,11 @@ from waterclock.core.domain.explain.audit_report import AuditReport
 from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.instants import datetime_of, instant_of, rfc3339
 from waterclock.core.jetstream.messages import sequence_before
-from waterclock.core.jetstream.pull_loop import Pull
+from waterclock.core.jetstream.pull_loop import Delivery, Pull
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.quarantine import read_frame, read_job_frame
 from waterclock.proto import methods, names
 from waterclock.proto.answers import Audit, Finding
-from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import Instant
 from waterclock.proto.queries import AuditQuery
 
@@ -86,17 +86,17 @@ class _Partition:
             total = pull.pending
             async for batch in pull.backlog():
                 for delivery in batch:
-                    take(delivery.sequence, delivery.data)
+                    take(delivery)
                 yield 1 - pull.pending / max(total, pull.pending)
                 await asyncio.sleep(0)
 
-    def _take_jobs(self, sequence: int, data: bytes) -> None:
-        for event in decode_job_frame(data).events:
+    def _take_jobs(self, record: Delivery) -> None:
+        for event in read_job_frame(record).events:
             if event.spec.namespace == self._namespace:
-                self.auditor.job_event(sequence, event)
+                self.auditor.job_event(record.sequence, event)
 
-    def _take_runs(self, _: int, data: bytes) -> None:
-        frame = decode_frame(data)
+    def _take_runs(self, record: Delivery) -> None:
+        frame = read_frame(record)
         if frame.cursor is not None:
             self.decided, self.settled = frame.cursor.time, frame.cursor.settled_jobs
         for event in frame.events:

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, cast
@@ -17,8 +17,9 @@ from nats.micro.request import Request
 
 from waterclock.api import request_bodies
 from waterclock.api.application import Application
+from waterclock.api.auth.gate import Caller
 from waterclock.api.dispatch import answer, answers
-from waterclock.api.errors import Refused
+from waterclock.api.errors import Refused, Unavailable
 from waterclock.api.metrics import REQUESTS
 from waterclock.proto.methods import METHODS, Method
 from waterclock.proto.names import SERVICE
@@ -26,12 +27,18 @@ from waterclock.proto.problem import Problem, retry_after
 
 log = logging.getLogger(__name__)
 
-_INBOX = "_INBOX"
+_ANSWERED = ("_R_.", "_INBOX")
+"""Where a request may want its answer: in an inbox, or in what the server makes of one in another account."""
 _ADDRESS = "nats"
-"""Where a request came from, as far as NATS says: nothing."""
+"""Where a request came from, where the server does not say."""
 
 _MAX_IN_FLIGHT = 256
-"""Requests of one method that are answered at once; more wait in the subscription."""
+"""Requests of one method that are answered at once; more wait, and are not in the way of other methods."""
+_MAX_OF_ONE_CALLER = 64
+"""Of these, as many as one caller may have. The rest of theirs wait without being in the way of others."""
+_MAX_WAITING = 20_000
+_MAX_WAITING_BYTES = 128 * 1024 * 1024
+"""What has come in and is not answered, over all methods. More is refused."""
 
 _MAX_STREAM_SECONDS = 3600.0
 """NATS does not show that a client has left, so no stream lives longer than this."""
@@ -43,7 +50,8 @@ _encode = msgspec.json.Encoder().encode
 async def serve(app: Application) -> AsyncIterator[None]:
     """Answers requests while the context is open; those begun are finished, streams are cut."""
     async with asyncio.TaskGroup() as tasks:
-        endpoints = {method.subject: _Endpoint(app, method, tasks) for method in METHODS}
+        waiting = _Waiting()
+        endpoints = {method.subject: _Endpoint(app, method, tasks, waiting) for method in METHODS}
         service = await add_service(
             cast(Client, _InboxOnlyClient(app.connection.nc)),
             name=SERVICE,
@@ -67,25 +75,66 @@ async def serve(app: Application) -> AsyncIterator[None]:
                 endpoint.cut_streams()
 
 
+class _Waiting:
+    """Requests that have come in and are not answered, and whose turn it is."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.bytes = 0
+        self._turns: dict[str, tuple[asyncio.Semaphore, int]] = {}
+
+    @contextmanager
+    def counted(self, size: int) -> Iterator[None]:
+        self.requests += 1
+        self.bytes += size
+        try:
+            yield
+        finally:
+            self.requests -= 1
+            self.bytes -= size
+
+    def is_full(self, size: int) -> bool:
+        return self.requests >= _MAX_WAITING or self.bytes + size > _MAX_WAITING_BYTES
+
+    @asynccontextmanager
+    async def turn(self, actor: str) -> AsyncIterator[None]:
+        """One of those that a caller may have in hand; waits until it has one."""
+        turns, users = self._turns.get(actor) or (asyncio.Semaphore(_MAX_OF_ONE_CALLER), 0)
+        self._turns[actor] = turns, users + 1
+        try:
+            async with turns:
+                yield
+        finally:
+            turns, users = self._turns.pop(actor)
+            if users > 1:
+                self._turns[actor] = turns, users - 1
+
+
 class _Endpoint:
     """One method. Requests run beside one another: the subscription would take them one by one."""
 
-    def __init__(self, app: Application, method: Method[Any, Any], tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, app: Application, method: Method[Any, Any], tasks: asyncio.TaskGroup, waiting: _Waiting
+    ) -> None:
         self.method = method
         self._app = app
         self._tasks = tasks
+        self._waiting = waiting
         self._slots = asyncio.Semaphore(_MAX_IN_FLIGHT)
         self._streams: set[asyncio.Task[None]] = set()
         self._answered = 0
         self._refused = 0
 
     async def __call__(self, request: Request) -> None:
-        await self._slots.acquire()
-        task = self._tasks.create_task(self._serve(request))
+        size = len(request.data)
+        if self._waiting.is_full(size):
+            refused = Unavailable.because("too many requests wait for an answer", retry_after=1.0)
+            await self._refuse(request, refused.problem)
+            return
+        task = self._tasks.create_task(self._serve(request, size))
         if self.method.streaming:
             self._streams.add(task)
             task.add_done_callback(self._streams.discard)
-        task.add_done_callback(lambda _: self._slots.release())
 
     def cut_streams(self) -> None:
         for task in self._streams:
@@ -98,9 +147,10 @@ class _Endpoint:
             "in_flight": _MAX_IN_FLIGHT - self._slots._value,
         }
 
-    async def _serve(self, request: Request) -> None:
+    async def _serve(self, request: Request, size: int) -> None:
         try:
-            await self._answer(request)
+            with self._waiting.counted(size):
+                await self._answer(request)
             self._answered += 1
             REQUESTS.labels(self.method.name, "nats", 200).inc()
         except Refused as refused:
@@ -114,14 +164,20 @@ class _Endpoint:
             await self._refuse(request, Problem(status=status, title=status.phrase, detail="this is a bug"))
 
     async def _answer(self, request: Request) -> None:
-        headers = request.headers or {}
-        caller = self._app.gate.admit_over_nats(self.method, headers.get("Authorization"))
+        caller = self._app.gate.admit_over_nats(self.method, request.headers or {})
         caller = msgspec.structs.replace(caller, address=_ADDRESS)
+        if self.method.streaming:
+            with self._app.streams.one_more(caller.actor):
+                await self._stream(request, caller)
+            return
+        async with self._waiting.turn(caller.actor), self._slots:
+            await self._app.admission.before_body(self.method, caller.namespace)
+            asked = request_bodies.read(request.data, self.method.request)
+            await request.respond(_encode(await answer(self._app, self.method, asked, caller)))
+
+    async def _stream(self, request: Request, caller: Caller) -> None:
         await self._app.admission.before_body(self.method, caller.namespace)
         asked = request_bodies.read(request.data, self.method.request)
-        if not self.method.streaming:
-            await request.respond(_encode(await answer(self._app, self.method, asked, caller)))
-            return
         if getattr(asked, "stay_seconds", _MAX_STREAM_SECONDS) is None:
             asked = msgspec.structs.replace(asked, stay_seconds=_MAX_STREAM_SECONDS)
         async for item in answers(self._app, self.method, asked, caller):
@@ -158,7 +214,7 @@ class _InboxOnlyClient:
 
     async def subscribe(self, subject: str, *, cb: Callable[[Msg], Awaitable[None]], **options: Any) -> Any:
         async def received(message: Msg) -> None:
-            if message.reply.startswith(_INBOX):
+            if message.reply.startswith(_ANSWERED):
                 await cb(message)
             else:
                 log.warning("asked to answer outside of an inbox", extra={"subject": message.subject})

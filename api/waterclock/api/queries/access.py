@@ -9,8 +9,9 @@ from waterclock.api.errors import Forbidden, Invalid
 from waterclock.api.readmodels.paging import decode_cursor, encode_cursor
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import datetime_of, instant_of
+from waterclock.core.runtime.data_directory import inbox_of
 from waterclock.proto import methods
-from waterclock.proto.answers import AccessRecord, Namespace, Page, Token
+from waterclock.proto.answers import AccessRecord, Identity, Namespace, Page, Token
 from waterclock.proto.names import is_user_id
 from waterclock.proto.queries import AccessQuery, Nothing
 
@@ -25,6 +26,20 @@ async def list_namespaces(app: Application, request: Nothing, caller: Caller) ->
     return Page(items=[found for found in await app.quotas.all() if caller.sees(found.namespace)])
 
 
+@handles(methods.WHOAMI)
+async def whoami(app: Application, request: Nothing, caller: Caller) -> Identity:
+    token_id = caller.actor.removeprefix("token:")
+    grant = app.tokens.grant_with_id(token_id)
+    over = None if grant is None else grant.expires_at
+    return Identity(
+        actor=caller.actor,
+        namespace=caller.namespace,
+        scopes=tuple(sorted(caller.scopes)),
+        expires_at=None if over is None else datetime_of(over),
+        nats_inbox=inbox_of(token_id),
+    )
+
+
 def token_answer(grant: Grant, secret: str | None = None) -> Token:
     return Token(
         token_id=grant.token_id,
@@ -34,6 +49,9 @@ def token_answer(grant: Grant, secret: str | None = None) -> Token:
         rate_per_second=grant.rate_per_second,
         created_at=datetime_of(grant.created_at),
         expires_at=None if grant.expires_at is None else datetime_of(grant.expires_at),
+        queues=grant.queues if "execute" in grant.scopes else (),
+        handlers=grant.handlers,
+        nats_inbox=inbox_of(grant.token_id),
         token=secret,
     )
 

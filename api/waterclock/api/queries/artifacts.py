@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 
-import msgspec
 from msgspec import Struct
 
 from waterclock.api.application import Application
@@ -10,8 +9,10 @@ from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import NotFound
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import datetime_of
+from waterclock.core.runtime.quarantine import read_record
 from waterclock.proto import methods
 from waterclock.proto.answers import Artifact, Page
+from waterclock.proto.codec import decoder
 from waterclock.proto.events import Instant
 from waterclock.proto.queries import ArtifactRef, Nothing
 
@@ -25,13 +26,16 @@ class Upload(Struct, frozen=True, kw_only=True):
     actor: str
 
 
+_decode = decoder(Upload)
+
+
 @handles(methods.ARTIFACTS_LIST)
 async def list_artifacts(app: Application, request: Nothing, caller: Caller) -> Page[Artifact]:
+    entries = await app.control.scan(upload_key(caller.namespace, "*"))
     found = [
-        artifact_answer(
-            f"sha256:{entry.key.rpartition('.')[2]}", msgspec.json.decode(entry.value, type=Upload)
-        )
-        for entry in await app.control.scan(upload_key(caller.namespace, "*"))
+        artifact_answer(f"sha256:{entry.key.rpartition('.')[2]}", upload)
+        for entry in entries
+        if (upload := read_record(_decode, app.control.stream, entry, None)) is not None
     ]
     return Page(items=sorted(found, key=lambda artifact: str(artifact.created_at), reverse=True))
 
@@ -51,7 +55,7 @@ def content(app: Application, artifact: Artifact) -> AsyncIterator[bytes]:
 
 async def find_upload(app: Application, artifact: str, namespace: str) -> Upload | None:
     entry = await app.control.get(upload_key(namespace, artifact))
-    return None if entry is None else msgspec.json.decode(entry.value, type=Upload)
+    return None if entry is None else read_record(_decode, app.control.stream, entry, None)
 
 
 def upload_key(namespace: str, artifact: str) -> str:

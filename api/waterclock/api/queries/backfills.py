@@ -3,7 +3,6 @@
 import re
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from waterclock.api.application import Application
@@ -12,8 +11,10 @@ from waterclock.api.errors import NotFound
 from waterclock.api.readmodels.runs import BackfillProgress, backfill_progress
 from waterclock.api.registry import handles
 from waterclock.core.domain.instants import datetime_of
+from waterclock.core.runtime.quarantine import read_record
 from waterclock.proto import methods
 from waterclock.proto.answers import Backfill, Page
+from waterclock.proto.codec import decoder
 from waterclock.proto.events import Instant
 from waterclock.proto.queries import BackfillRef, BackfillsQuery
 
@@ -36,11 +37,14 @@ class StoredBackfill(Struct, frozen=True, kw_only=True):
     state: BackfillState = "RUNNING"
 
 
+_decode = decoder(StoredBackfill)
+
+
 @handles(methods.BACKFILLS_LIST)
 async def list_backfills(app: Application, request: BackfillsQuery, caller: Caller) -> Page[Backfill]:
     entries = await app.control.scan(backfill_key(caller.namespace, "*"))
-    found = [msgspec.json.decode(entry.value, type=StoredBackfill) for entry in entries]
-    kept = [backfill for backfill in found if request.job_id in (None, backfill.job_id)]
+    found = [read_record(_decode, app.control.stream, entry, None) for entry in entries]
+    kept = [one for one in found if one is not None and request.job_id in (None, one.job_id)]
     kept.sort(key=lambda backfill: backfill.at, reverse=True)
     return Page(items=[await with_progress(app, backfill) for backfill in kept])
 
@@ -54,9 +58,10 @@ async def get(app: Application, request: BackfillRef, caller: Caller) -> Backfil
 async def find(app: Application, backfill_id: str, caller: Caller) -> StoredBackfill:
     key = backfill_key(caller.namespace, backfill_id)
     entry = await app.control.get(key) if _ID.match(backfill_id) else None
-    if entry is None:
+    found = None if entry is None else read_record(_decode, app.control.stream, entry, None)
+    if found is None:
         raise NotFound.because(f"there is no backfill {backfill_id}")
-    return msgspec.json.decode(entry.value, type=StoredBackfill)
+    return found
 
 
 async def with_progress(app: Application, backfill: StoredBackfill) -> Backfill:

@@ -11,8 +11,8 @@ from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.job.aggregate import evolve
 from waterclock.core.domain.run.states import transition
+from waterclock.core.runtime.quarantine import Record, read_frame, read_job_frame
 from waterclock.proto.answers import Change, Run
-from waterclock.proto.codec import decode_frame, decode_job_frame
 from waterclock.proto.events import JobEvent, RunEvent, RunReported, ScheduleEnded
 from waterclock.proto.verdicts import TERMINAL, RunStatus
 
@@ -55,13 +55,13 @@ class Selection(Struct, frozen=True, kw_only=True):
         return change.run_id is not None and change.status in TERMINAL
 
 
-def changes_of_job_frame(data: bytes) -> Iterator[Change]:
-    for event in decode_job_frame(data).events:
+def changes_of_job_frame(record: Record) -> Iterator[Change]:
+    for event in read_job_frame(record).events:
         yield _job_change(event)
 
 
-def changes_of_run_frame(data: bytes) -> Iterator[Change]:
-    for event in decode_frame(data).events:
+def changes_of_run_frame(record: Record) -> Iterator[Change]:
+    for event in read_frame(record).events:
         yield change_of_run(event)
 
 

@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-import msgspec
-
 from waterclock.api.application import Application
 from waterclock.api.readmodels import runs as rows
 from waterclock.api.readmodels.pool import ReadModelsAway
@@ -13,9 +11,10 @@ from waterclock.core.domain import ids
 from waterclock.core.domain.explain.explanation import Recorded
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.jetstream.messages import last_message, sequence_before
-from waterclock.core.jetstream.pull_loop import Pull
+from waterclock.core.jetstream.pull_loop import Delivery, Pull
+from waterclock.core.runtime.quarantine import read_frame, read_job_frame
 from waterclock.proto import names
-from waterclock.proto.codec import decode_frame, decode_job_frame
+from waterclock.proto.codec import Undecodable, decoder
 from waterclock.proto.events import Cursor, JobEvent, RunEvent, RunsMissed
 
 Numbered = tuple[int, RunEvent]
@@ -28,7 +27,7 @@ _CURSOR = re.compile(rb'"cursor":(\{"jobs":[^{}]*\})[^{}]*\}$')
 """Read from the bytes: most frames are not about what was asked for, and need not be decoded. It is at the end of a
 frame: what stands before it may be a user's."""
 
-_decode_cursor = msgspec.json.Decoder(Cursor).decode
+_decode_cursor = decoder(Cursor)
 
 
 async def run_events(app: Application, run_id: str, after: int) -> list[Numbered]:
@@ -67,7 +66,7 @@ async def job_events(app: Application, job_id: str) -> list[tuple[int, JobEvent]
             while reached < newest.sequence:
                 for delivery in await pull.next():
                     reached = delivery.sequence
-                    events = decode_job_frame(delivery.data).events
+                    events = read_job_frame(delivery).events
                     found += [(delivery.sequence, event) for event in events if event.job_id == job_id]
     return found
 
@@ -105,7 +104,7 @@ async def _records(
     if end <= after:
         return found
     root = job_or_run_id.partition("@")[0].encode()
-    decided = b""
+    decided: Delivery | None = None
     async with Pull.ordered(app.connection, names.RUNS, [subject], after_sequence=after, batch=1000) as pull:
         reached = after
         while reached < end:
@@ -114,28 +113,35 @@ async def _records(
                 if reached > end:
                     break
                 if root in delivery.data:
-                    found += _of_frame(delivery.sequence, delivery.data, wanted, decided)
+                    found += _of_frame(delivery, wanted, decided)
                 if (cursor := _CURSOR.search(delivery.data)) is not None:
-                    decided = delivery.data
-                    if enough is not None and enough(_decode_cursor(cursor[1]), found):
+                    decided = delivery
+                    if enough is not None and enough(_cursor_of(cursor[1]), found):
                         return found
     return found
 
 
+def _cursor_of(text: bytes) -> Cursor:
+    try:
+        return _decode_cursor(text)
+    except Undecodable:
+        return Cursor(jobs=0, time=0)
+
+
 def _of_frame(
-    sequence: int, data: bytes, wanted: Callable[[RunEvent], bool], decided: bytes
+    record: Delivery, wanted: Callable[[RunEvent], bool], decided: Delivery | None
 ) -> list[Recorded]:
     """`decided`: the last frame of an owner before this one, which shows since when fires were missed."""
-    frame = decode_frame(data)
+    frame = read_frame(record)
     found = []
     for event in frame.events:
         if not wanted(event):
             continue
-        before = decode_frame(decided) if isinstance(event, RunsMissed) and decided else None
+        before = read_frame(decided) if isinstance(event, RunsMissed) and decided is not None else None
         cursor = None if before is None else before.cursor
         found.append(
             Recorded(
-                sequence=sequence,
+                sequence=record.sequence,
                 writer=frame.writer,
                 event=event,
                 owner_before=None if before is None else before.writer,

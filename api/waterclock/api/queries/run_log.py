@@ -18,10 +18,10 @@ from waterclock.api.registry import streams
 from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.pull_loop import Pull
+from waterclock.core.runtime.quarantine import read_frame
 from waterclock.core.store.store import Missing, log_name
 from waterclock.proto import methods, names
 from waterclock.proto.answers import LogChunk, Run
-from waterclock.proto.codec import decode_frame
 from waterclock.proto.events import Outcome, RunCancelled, RunEvent, RunLost, RunQueued
 from waterclock.proto.queries import LogQuery
 from waterclock.proto.verdicts import TERMINAL
@@ -168,7 +168,7 @@ async def _read_events(pull: Pull, run_id: str, feed: RunFeed) -> None:
     try:
         while True:
             for delivery in await pull.next():
-                for event in decode_frame(delivery.data).events:
+                for event in read_frame(delivery).events:
                     if event.run_id == run_id:
                         feed.put(event)
     except Exception as error:

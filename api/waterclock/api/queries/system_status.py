@@ -13,6 +13,7 @@ from waterclock.api.registry import handles
 from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.system_load import SystemLoad, system_load
 from waterclock.core.jetstream.messages import last_message, stream_state
+from waterclock.core.jetstream.quarantined import quarantined
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.store.store import StoreError
 from waterclock.proto import methods, names
@@ -32,12 +33,13 @@ async def status(app: Application, request: Nothing, caller: Caller) -> SystemSt
     checks = [
         await _log(app),
         await _store(app),
-        _schedulers(fleet.owned_partitions(schedulers, app.settings.partitions)),
+        _schedulers(schedulers, fleet.owned_partitions(schedulers, app.settings.partitions)),
         Check(name="load", ok=not load.saturated and not load.crowded, detail=_in_words(load)),
         await _executors(app),
         await _confinement(app),
         await _queues(app, schedulers, load.backlog),
         await _read_models(app, caller),
+        await _quarantine(app),
     ]
     return SystemStatus(ok=all(check.ok for check in checks), checks=checks, load=load)
 
@@ -93,14 +95,32 @@ def _in_words(load: Load) -> str:
     )
 
 
-def _schedulers(partitions: list[Partition]) -> Check:
+async def _quarantine(app: Application) -> Check:
+    if (await stream_state(app.connection, names.QUARANTINE)).messages == 0:
+        return Check(name="quarantine", ok=True, detail="every record could be read")
+    found = await quarantined(app.connection)
+    if not found:
+        return Check(name="quarantine", ok=True, detail="every record could be read, or was dropped")
+    streams = ", ".join(sorted({record.stream for record in found}))
+    detail = (
+        f"{len(found)} records of {streams} cannot be read and are left out: `waterclock quarantine list`"
+    )
+    return Check(name="quarantine", ok=False, detail=detail)
+
+
+def _schedulers(schedulers: list[SchedulerHeartbeat], partitions: list[Partition]) -> Check:
     owned = [partition for partition in partitions if partition.owner]
     owners = {partition.owner for partition in owned}
     lag = max((partition.lag_seconds or 0 for partition in owned), default=0)
+    failing = sorted({number for beat in schedulers for number in beat.failing})
+    detail = f"{len(owners)} own {len(owned)} of {len(partitions)} partitions, {lag:.1f} s behind at most"
+    if failing:
+        shown = ", ".join(map(str, failing[:10]))
+        detail += f"; partitions that fail again and again: {shown} (see the schedulers' logs)"
     return Check(
         name="schedulers",
-        ok=len(owned) == len(partitions) and lag < _SCHEDULER_LAG,
-        detail=f"{len(owners)} own {len(owned)} of {len(partitions)} partitions, {lag:.1f} s behind at most",
+        ok=len(owned) == len(partitions) and lag < _SCHEDULER_LAG and not failing,
+        detail=detail,
     )
 
 

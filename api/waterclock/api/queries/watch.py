@@ -65,7 +65,7 @@ async def watch(app: Application, request: WatchQuery, caller: Caller) -> AsyncI
         while arrived := await log.next(deadline):
             for stream, delivery in arrived:
                 read = changes_of_job_frame if stream == names.JOBS else changes_of_run_frame
-                wanted = [change for change in read(delivery.data) if selection.wants(change)]
+                wanted = [change for change in read(delivery) if selection.wants(change)]
                 before, position = position, log.after(stream, delivery.sequence)
                 for left, change in zip(range(len(wanted) - 1, -1, -1), wanted, strict=True):
                     final = selection.is_final(change)

@@ -32,6 +32,18 @@ class Entry(Struct, frozen=True, kw_only=True):
     value: bytes
     revision: int
 
+    @property
+    def data(self) -> bytes:
+        return self.value
+
+    @property
+    def sequence(self) -> int:
+        return self.revision
+
+    @property
+    def subject(self) -> str:
+        return self.key
+
 
 class Bucket:
     def __init__(self, connection: Connection, publisher: Publisher, name: str) -> None:
@@ -160,6 +172,17 @@ class Bucket:
                     absent = delivery.is_absent
                     self._note(found, delivery.subject, delivery.data, delivery.sequence, is_absent=absent)
         return list(found.values())
+
+    async def walk(self, pattern: str) -> list[Entry]:
+        """As `scan`, by single questions only: for patterns that match few, and for those who may make no consumer."""
+        found: dict[str, Entry] = {}
+        after = 0
+        while True:
+            stored = await next_message(self._connection, self.stream, self._subject(pattern), after)
+            if stored is None:
+                return list(found.values())
+            self._note(found, stored.subject, stored.data, stored.sequence, is_absent=stored.is_absent)
+            after = stored.sequence
 
     def _note(
         self, found: dict[str, Entry], subject: str, data: bytes, sequence: int, *, is_absent: bool

@@ -13,11 +13,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from waterclock.core.jetstream.errors import LogUnavailable, NoResponders, NotAllowed, error_of, reason_of
+from waterclock.core.jetstream.errors import (
+    LoginRefused,
+    LogUnavailable,
+    NoResponders,
+    NotAllowed,
+    error_of,
+    reason_of,
+)
 from waterclock.core.jetstream.nats_client import Disconnected, Msg, NatsError, WireClient
 from waterclock.core.jetstream.protocol import parse_headers, publish_command
+from waterclock.core.runtime.data_directory import nats_access
 from waterclock.core.runtime.settings import Settings, SettingsError
 from waterclock.core.runtime.tls import nats_context
+from waterclock.proto import names
 
 Reply = tuple[bytes, bytes]
 """Header block and payload."""
@@ -26,11 +35,16 @@ Reply = tuple[bytes, bytes]
 logger = logging.getLogger(__name__)
 
 _ATTEMPT = 2.0
+_ATTEMPT_TO_CONNECT = 5
 _PAUSE = 0.05
 _GRACE = 2.0
 _NOT_ALLOWED = re.compile(r'(?i)permissions violation for publish to "([^"]+)"')
-_HOPELESS = ("authorization", "certificate verify failed", "does not speak tls")
-"""What to ask again would not change while connecting: our password is wrong, or the server is not who it should be."""
+_HOPELESS = ("certificate verify failed", "does not speak tls")
+"""What to ask again would not change while connecting: the server is not who it should be."""
+_REFUSED = "authorization violation"
+_REFUSED_AT_ONCE = 1.0
+"""A refusal that comes so soon is somebody's word. One that comes later is the server's, when no api was there to say
+whether our token is good: then we try again."""
 
 
 class Inbox:
@@ -73,8 +87,9 @@ class Inbox:
 class Connection:
     """Never gives up reconnecting, never sends later what it could not send at once."""
 
-    def __init__(self, client: WireClient) -> None:
+    def __init__(self, client: WireClient, api_prefix: str = names.JETSTREAM_API) -> None:
         self.nc = client
+        self.api_prefix = api_prefix
         self.inbox = Inbox(client)
         self.last_error: Exception | None = None
         self._up = asyncio.Event()
@@ -95,13 +110,14 @@ class Connection:
         credentials: Path | None = None,
         tls: ssl.SSLContext | None = None,
         inbox_prefix: str = "_INBOX",
+        api_prefix: str = names.JETSTREAM_API,
         timeout: float = 10.0,
     ) -> AsyncIterator["Connection"]:
         """Connect to `url` (several servers are separated by commas), trying for `timeout` seconds.
 
         `nats://user:password@host` and `nats://token@host` work too; what is given by name wins.
         """
-        connection = cls(WireClient())
+        connection = cls(WireClient(), api_prefix)
         servers, from_url = _split_secrets(url)
         if (user, password, token) == (None, None, None):
             user, password, token = from_url
@@ -164,7 +180,7 @@ class Connection:
                 while True:
                     await self.connected()
                     try:
-                        _, answer = await self.ask(f"$JS.API.{subject}", payload, timeout=_ATTEMPT)
+                        _, answer = await self.ask(f"{self.api_prefix}.{subject}", payload, timeout=_ATTEMPT)
                         return _checked(json.loads(answer))
                     except NotAllowed:
                         raise
@@ -200,6 +216,7 @@ class Connection:
                     max_reconnect_attempts=-1,
                     ping_interval=5,
                     max_outstanding_pings=2,
+                    connect_timeout=_ATTEMPT_TO_CONNECT,
                     error_cb=self._failed,
                     disconnected_cb=self._disconnected,
                     reconnected_cb=self._reconnected,
@@ -211,7 +228,8 @@ class Connection:
                 await self.inbox.open()
         except (TimeoutError, NatsError, OSError) as error:
             reason = reason_of(self.last_error or error)
-            raise LogUnavailable(f"no NATS at {', '.join(servers)} within {timeout:g} s: {reason}") from error
+            kind = LoginRefused if _REFUSED in reason.lower() else LogUnavailable
+            raise kind(f"no NATS at {', '.join(servers)} within {timeout:g} s: {reason}") from error
         self._opening = None
         self._up.set()
 
@@ -225,7 +243,11 @@ class Connection:
         self.last_error = error
         if refused := _NOT_ALLOWED.search(str(error)):
             self._not_allowed(refused[1])
-        if self._opening is not None and any(reason in str(error).lower() for reason in _HOPELESS):
+        reason = str(error).lower()
+        refused_at_once = _REFUSED in reason and self.nc.answered_within < _REFUSED_AT_ONCE
+        if self._opening is None:
+            return
+        if refused_at_once or any(hopeless in reason for hopeless in _HOPELESS):
             self._opening.reschedule(asyncio.get_running_loop().time())
 
     def _not_allowed(self, subject: str) -> None:
@@ -278,10 +300,12 @@ async def open_log(settings: Settings, *, name: str) -> AsyncIterator[Connection
     """The connection that the settings name."""
     if settings.nats_url is None:
         raise SettingsError("nats_url", "a URL like nats://host:4222", "nothing", name)
+    access = nats_access(settings, settings.nats_url, settings.token)
     async with Connection.open(
-        settings.nats_url,
+        access.url,
         name=name,
-        inbox_prefix=settings.nats_inbox,
+        inbox_prefix=access.inbox,
+        api_prefix=access.api,
         credentials=settings.nats_credentials,
         tls=nats_context(settings),
     ) as connection:

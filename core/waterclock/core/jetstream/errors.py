@@ -2,6 +2,7 @@
 
 LogError
 ├── LogUnavailable      the server is away, or the outcome is still unknown at the deadline
+│   ├── LoginRefused    the server does not let us in with what we brought
 │   ├── NoResponders    nobody listens on that subject (yet)
 │   └── NotAllowed      the server does not let our user ask that
 ├── Conflict            a compare-and-set was lost: somebody else wrote first
@@ -24,6 +25,10 @@ class LogError(Exception):
 
 
 class LogUnavailable(LogError):
+    pass
+
+
+class LoginRefused(LogUnavailable):
     pass
 
 

@@ -13,8 +13,9 @@ from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.messages import Stored, last_message, message_at, next_message
 from waterclock.core.jetstream.publisher import Expect, Publisher
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.quarantine import read_job_frame
 from waterclock.proto import names
-from waterclock.proto.codec import decode_job_frame, encode
+from waterclock.proto.codec import encode
 from waterclock.proto.events import Instant, JobEvent, JobFrame
 from waterclock.proto.spec import JobSpec
 
@@ -77,7 +78,7 @@ class Definitions:
         found: dict[tuple[str, int], JobSpec | None] = {}
         for version, job_ids in by_version.items():
             stored = await message_at(self._connection, names.JOBS, version) if version else None
-            events = () if stored is None else decode_job_frame(stored.data).events
+            events = () if stored is None else read_job_frame(stored).events
             specs = {event.job_id: event.spec for event in events}
             found |= {(job_id, version): specs.get(job_id) for job_id in job_ids}
         return found
@@ -96,7 +97,7 @@ class Definitions:
                 by_frame.setdefault(frame, []).append(change)
         for frame, changes in by_frame.items():
             stored = await self._last(frame)
-            events = () if stored is None else decode_job_frame(stored.data).events
+            events = () if stored is None else read_job_frame(stored).events
             specs = {event.job_id: event.spec for event in events}
             found |= {change: specs.get(change[0]) for change in changes}
         return found
@@ -150,7 +151,7 @@ class Definitions:
 
 
 def _definition(stored: Stored, job_id: str, own_sequence: int) -> Definition | None:
-    for event in reversed(decode_job_frame(stored.data).events):
+    for event in reversed(read_job_frame(stored).events):
         if event.job_id == job_id:
             return Definition(
                 job=evolve(None, event), version=stored.sequence, own_sequence=own_sequence, cause=event.cause

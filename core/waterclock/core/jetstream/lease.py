@@ -20,6 +20,8 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
 from waterclock.core.jetstream.messages import Stored, last_message
 from waterclock.core.jetstream.publisher import Expect, Publisher
+from waterclock.core.runtime.quarantine import read_record
+from waterclock.proto import names
 from waterclock.proto.codec import decoder
 
 _REFRESH_AFTER = 86_400.0
@@ -134,4 +136,5 @@ class Lease:
 def _state_of(stored: Stored) -> LeaseState | None:
     if stored.is_absent:
         return None
-    return LeaseState(holder=_decode(stored.data).holder, token=stored.sequence, since=stored.timestamp)
+    claim = read_record(_decode, names.RUNS, stored, _Claim(""))  # nobody's: it is taken as a dead one's
+    return LeaseState(holder=claim.holder, token=stored.sequence, since=stored.timestamp)

@@ -13,6 +13,7 @@ Import the names of nats-py from here: so it is loaded without aiohttp.
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,10 @@ _WITH_PAYLOAD = {b"MSG": 5, b"HMSG": 6}
 """Commands that carry a message, and how many fields they have when there is a reply."""
 
 
+_REFUSED_PAUSE = 1.0
+"""Whoever is not let in asks once a second: each time an api looks at what they brought."""
+
+
 class Disconnected(Exception):
     def __init__(self) -> None:
         super().__init__("the server is away")
@@ -49,6 +54,12 @@ class WireClient(Client):
         self.taps: dict[int, Tap] = {}
         self._ps = _TapParser(self)
         self._gathered: list[bytes] = []
+        self._introduced = 0.0
+
+    @property
+    def answered_within(self) -> float:
+        """How long ago we last said who we are: if the server has just refused us, how long it took to."""
+        return time.monotonic() - self._introduced
 
     @property
     def is_clustered(self) -> bool:
@@ -130,7 +141,28 @@ class WireClient(Client):
         """The first secret that is sent. nats-py would send it in the clear if the server offers no TLS."""
         if "tls" in self.options and self._encryption is None:
             raise NatsError("nats: the server does not speak TLS")
+        self._introduced = time.monotonic()
         return super()._connect_command()
+
+    async def _process_connect_init(self) -> None:
+        transport: Any = self._transport
+        read_line = transport.readline
+
+        async def read_answer() -> bytes:
+            """The server may ask whether we are there while it asks an api who we are; nats-py takes that for a yes."""
+            while (line := await read_line()).strip() == b"PING":
+                transport.write(b"PONG\r\n")
+            return bytes(line)
+
+        transport.readline = read_answer
+        try:
+            await super()._process_connect_init()
+            transport.readline = read_line
+        except NatsError as error:
+            if "authorization violation" in str(error).lower():
+                await self._error_cb(error)
+                await asyncio.sleep(_REFUSED_PAUSE)
+            raise
 
     @property
     def _encryption(self) -> Any:

@@ -11,14 +11,13 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Damaged, LogError, NotFound
-from waterclock.core.jetstream.messages import last_message
+from waterclock.core.jetstream.messages import last_message, next_message
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.proto import names
 from waterclock.proto.codec import decoder
 
 CHUNK = 128 * 1024
-_AHEAD = 16
 
 
 class ObjectInfo(Struct, frozen=True, kw_only=True):
@@ -99,16 +98,16 @@ class Objects:
         info = await self.info(name)
         if info is None:
             raise NotFound(f"no object {name} in {self._bucket}")
-        digest, chunks = sha256(), 0
-        source = Pull.ordered(
-            self._connection, self._stream, [self._chunks(info.nuid)], after_sequence=0, batch=_AHEAD
-        )
-        async with source as pull:
-            async for deliveries in pull.backlog():
-                for delivery in deliveries:
-                    digest.update(delivery.data)
-                    chunks += 1
-                    yield delivery.data
+        digest, chunks, after = sha256(), 0, 0
+        while chunks < info.chunks:
+            # One by one: whoever may make a consumer may have its messages sent anywhere, and an executor must not.
+            chunk = await next_message(self._connection, self._stream, self._chunks(info.nuid), after)
+            if chunk is None:
+                break
+            after = chunk.sequence
+            digest.update(chunk.data)
+            chunks += 1
+            yield chunk.data
         if chunks != info.chunks:
             raise Damaged(f"{name} has {chunks} of {info.chunks} chunks")
         if _spelled(digest.digest()) != info.digest:

@@ -104,6 +104,10 @@ def stream_configs(layout: Layout) -> list[dict[str, Any]]:
         | {"subject_delete_marker_ttl": 60 * _SECOND},
         bucket | _named(names.kv_stream(names.SECRETS), names.kv_subject(names.SECRETS, ">")),
         _access(common),
+        # The oldest leaves for the newest: it is there to be looked at, and nothing is made from it.
+        common
+        | _named(names.QUARANTINE, names.quarantine_subject("*"))
+        | {"discard": "old", "max_msgs": 1000, "max_msgs_per_subject": 1, "max_bytes": 64 * 1024 * 1024},
         objects | _object_names(names.ARTIFACTS),
         objects | _object_names(names.LOGS) | {"max_age": _days(layout.logs_max_age_days)},
     ]

@@ -122,7 +122,7 @@ class WorkQueue:
         self._asks[consumer] = _Ask(batch, reply, timer)
         expires = b',"expires":%d' % int(wait * _SECOND) if wait else b""
         body = b'{"batch":%d,"no_wait":true%b}' % (batch, expires)
-        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{consumer}".encode()
+        subject = f"{self._connection.api_prefix}.CONSUMER.MSG.NEXT.{self._stream}.{consumer}".encode()
         self._connection.nc.send_soon(b"PUB %b %b %d\r\n%b\r\n" % (subject, reply, len(body), body))
 
     async def listen(self, subject: str, hint: Callable[[bytes], None]) -> Callable[[], None]:

@@ -3,30 +3,42 @@
 lock                    held by one `waterclock up`, and by the servers it has started
 connection.json         where to connect, and with what token
 processes.json          which processes there are
-nats/credentials.json   the passwords of the embedded nats-server's users, one for each role
+nats/credentials.json   the passwords of the embedded nats-server's users, one for each role, and the key with which
+                        the api signs who else may connect
 
 All of them are for their owner only, and are replaced whole or not at all.
 """
 
 import fcntl
+import hashlib
 import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 import msgspec
 
+from waterclock.core.runtime.account_keys import new_issuer_seed
 from waterclock.core.runtime.own_process import forget_secrets, needed_by
 from waterclock.core.runtime.settings import Settings, SettingsError
 from waterclock.core.runtime.tls import with_database_tls
+from waterclock.proto import names
 
-CLIENT = "client"
 ADMIN = "admin"
+TOKEN_USER = "token"
+"""The NATS user of everybody who comes with a waterclock token as the password."""
+BOOTSTRAP = "bootstrap"
+"""The id of the token that `connection.json` holds."""
 
 _CREDENTIALS = "credentials.json"
 _LOCK_POLL = 0.05
+_ANY_INBOX = "_INBOX"
+_OUTSIDE_OF_LOG = (TOKEN_USER, "executor")
+"""Users of accounts that only import JetStream."""
 
 
 def write_private(path: Path, text: str, *, durable: bool = False) -> None:
@@ -110,6 +122,7 @@ class ConnectionInfo(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     database_reader: str | None = None
     """A login that may only read; None for a database of one's own, where whoever owns it makes one."""
+    nats_inbox: str = "_INBOX"
 
 
 def write_connection(data: Path, connection: ConnectionInfo) -> None:
@@ -130,17 +143,16 @@ def read_connection(data: Path) -> ConnectionInfo | None:
 def resolved(settings: Settings, component: str) -> Settings:
     """What a component that joins uses: URLs and token that were not given come from `connection.json`.
 
-    To an embedded server it comes as itself, not as the client whose URL is in that file.
+    To an embedded server it comes as itself, not by the token in that file.
     """
-    if not (settings.nats_url and settings.database_url and settings.token):
-        found = read_connection(settings.data)
-        if found is not None:
-            settings = msgspec.structs.replace(
-                settings,
-                nats_url=settings.nats_url or found.nats,
-                database_url=settings.database_url or found.database,
-                token=settings.token or found.token,
-            )
+    found = read_connection(settings.data)
+    if found is not None:
+        settings = msgspec.structs.replace(
+            settings,
+            nats_url=settings.nats_url or found.nats,
+            database_url=settings.database_url or found.database,
+            token=settings.token or found.token,
+        )
     if settings.nats_url is None:
         where = f"no {settings.data / 'connection.json'}: is `waterclock up` running?"
         raise SettingsError("nats_url", "a URL like nats://host:4222", "nothing", where)
@@ -150,9 +162,19 @@ def resolved(settings: Settings, component: str) -> Settings:
 
 def _as_role(settings: Settings, given: str, role: str) -> Settings:
     url = as_role(given, settings.data, role)
-    if url == given:
+    if url == given and role != "executor":
         return settings
-    return msgspec.structs.replace(settings, nats_url=url, nats_inbox=inbox_of(role))
+    if url == given:  # a worker with a token of its own, which it is to forget once it is in the URL
+        access = nats_access(settings, given, settings.token)
+        return msgspec.structs.replace(settings, nats_url=access.url, nats_inbox=access.inbox)
+    issuer = _read_credentials(settings.data / "nats" / _CREDENTIALS)
+    seed = issuer.issuer_seed if issuer is not None and role == "api" else ""
+    return msgspec.structs.replace(
+        settings,
+        nats_url=url,
+        nats_inbox=inbox_of(role),
+        nats_issuer_seed=settings.nats_issuer_seed or seed or None,
+    )
 
 
 def write_processes(data: Path, processes: Mapping[str, Sequence[int]]) -> None:
@@ -168,13 +190,52 @@ def _json(value: object) -> str:
 
 
 def inbox_of(role: str) -> str:
-    """What answers to a role are sent under."""
+    """What answers to a role are sent under; for a token, to its id."""
     return f"_INBOX_{role}"
+
+
+def inbox_of_token(token: str) -> str:
+    """The same for who has a token's secret and does not know its id."""
+    return inbox_of(hashlib.sha256(token.encode()).hexdigest()[:24])
+
+
+def token_url(token: str, host: str) -> str:
+    return f"nats://{TOKEN_USER}:{quote(token, safe='')}@{host}"
+
+
+class NatsAccess(NamedTuple):
+    url: str
+    inbox: str
+    """The prefix of what this user may listen to."""
+    api: str
+    """What the JetStream API is called where this user is."""
+
+
+def nats_access(settings: Settings, url: str, token: str | None) -> NatsAccess:
+    """How to come to a server: with the token as password where the URL names no user."""
+    first = url.partition(",")[0].partition("://")[2]
+    userinfo, at, _ = first.rpartition("@")
+    if not at and token and settings.nats_credentials is None:
+        userinfo = f"{TOKEN_USER}:{quote(token, safe='')}"
+        url = ",".join(f"{scheme}://{userinfo}@{rest}" for scheme, rest in map(_split_url, url.split(",")))
+    user, colon, password = userinfo.partition(":")
+    if settings.nats_inbox == _ANY_INBOX and user == TOKEN_USER and colon:
+        inbox = inbox_of_token(unquote(password))
+    else:
+        inbox = settings.nats_inbox
+    return NatsAccess(url, inbox, names.EXECUTORS_API if user in _OUTSIDE_OF_LOG else names.JETSTREAM_API)
+
+
+def _split_url(url: str) -> tuple[str, str]:
+    scheme, separator, rest = url.strip().partition("://")
+    return (scheme, rest) if separator else ("nats", scheme)
 
 
 class NatsCredentials(msgspec.Struct, frozen=True, kw_only=True):
     server_name: str
     users: dict[str, str]
+    issuer_seed: str = ""
+    """Of the account key that signs what the api answers when the server asks whom to let in."""
 
     def userinfo(self, role: str) -> str:
         return f"{role}:{self.users[role]}"
@@ -188,18 +249,20 @@ def kept_credentials(directory: Path, roles: Iterable[str]) -> NatsCredentials:
         role: (before.users.get(role) if before else None) or secrets.token_urlsafe(24) for role in roles
     }
     name = before.server_name if before else f"waterclock-{secrets.token_hex(4)}"
-    kept = NatsCredentials(server_name=name, users=users)
+    seed = (before.issuer_seed if before else "") or new_issuer_seed()
+    kept = NatsCredentials(server_name=name, users=users, issuer_seed=seed)
     if kept != before:
         write_private(file, msgspec.json.encode(kept).decode())
     return kept
 
 
 def as_role(url: str, data: Path, role: str) -> str:
-    """The same server for one of its other users, where `data` holds an embedded server; else the URL as it is."""
+    """The same server for one of its own users, where `data` holds an embedded server that was meant; else the URL as
+    it is. Meant is the one of `connection.json`."""
     found = _read_credentials(data / "nats" / _CREDENTIALS)
     scheme, _, rest = url.partition("://")
     userinfo, _, host = rest.rpartition("@")
-    if found is None or role not in found.users or userinfo != found.userinfo(CLIENT):
+    if found is None or role not in found.users or userinfo.partition(":")[0] != TOKEN_USER:
         return url
     return f"{scheme}://{found.userinfo(role)}@{host}"
 

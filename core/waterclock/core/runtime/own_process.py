@@ -12,9 +12,9 @@ _PR_SET_DUMPABLE = 4
 
 _ALERTS = ("alert_secret", "alert_routing_key")
 _NOT_NEEDED = {
-    "scheduler": ("token", "database_url", "secrets_key", *_ALERTS),
-    "executor": ("token", "database_url", *_ALERTS),
-    "projector": ("token", "secrets_key"),
+    "scheduler": ("token", "nats_issuer_seed", "database_url", "secrets_key", *_ALERTS),
+    "executor": ("token", "nats_issuer_seed", "database_url", *_ALERTS),
+    "projector": ("token", "nats_issuer_seed", "secrets_key"),
     "api": _ALERTS,
 }
 """Settings with a secret that a component has no use for. What it does not have, nobody can take from it."""

@@ -29,7 +29,7 @@ SECRETS = (
 )
 FILE = Path("waterclock.toml")
 
-_SECRET = ("token", "secrets_key", "alert_secret", "alert_routing_key")
+_SECRET = ("token", "nats_issuer_seed", "secrets_key", "alert_secret", "alert_routing_key")
 _USER_OF_URL = re.compile(r"://[^@/\s]*@")
 
 # The description of a type is what an error says was expected.
@@ -51,6 +51,10 @@ DatabaseUrl = Annotated[
     Meta(pattern=r"^postgres(ql)?://\S+$", description="a URL like postgresql://user:password@host/database"),
 ]
 Token = Annotated[str, Meta(min_length=16, pattern=r"^\S+$", description="a token of at least 16 characters")]
+IssuerSeed = Annotated[
+    str,
+    Meta(pattern=r"^SA[A-Z2-7]{56}$", description="the seed of an account's nkey, SA and 56 more characters"),
+]
 QueueName = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="a name of at most 64 letters, digits, _ and -")
 ]
@@ -92,6 +96,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     nats_inbox: Annotated[str, Meta(pattern=r"^[\w-]{1,64}$", description="a name without dots")] = "_INBOX"
     """The prefix of subjects that answers are sent to: one's own, where the server lets nobody else listen there."""
 
+    nats_issuer_seed: IssuerSeed | None = None
+    """The key with which the api signs whom a NATS server of your own lets in (`waterclock nats-config` makes it)."""
+
     # TLS
     nats_tls: Tls = "auto"
     """`on`: TLS or no connection. `auto`: if the URL begins with tls://, or one of the next files is given."""
@@ -126,15 +133,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     Without it `waterclock up` keeps one in `DIR/secrets.key`."""
     auth: Annotated[Literal["on", "off"], Meta(description="on or off")] = "on"
     """`off` lets everybody in who can reach the port; only on loopback."""
-    nats_without_token: Annotated[
-        Literal["operate", "submit", "read", "nothing"], Meta(description="operate, submit, read or nothing")
-    ] = "operate"
-    """What a request over NATS may do that brings no token: its sender has only shown a NATS password."""
     cors_origins: tuple[Origin, ...] = ()
     """Web pages of other origins that may call the api: `https://ops.example.org`, several separated by commas; `*` for
     all. A page brings its token itself: cookies are never taken from another origin."""
     rate_limit: Annotated[float, Meta(gt=0, le=1e6, description="requests a second, above 0")] | None = None
     """Requests a second for tokens made without a rate of their own; the one that `up` writes has none."""
+
+    streams_per_token: Annotated[int, Meta(ge=1, le=100_000, description="a number from 1 to 100000")] = 100
+    """How many watches, logs and other streams whoever has a token may follow at a time, at each api over NATS."""
 
     # Size of the installation
     partitions: Annotated[int, Meta(ge=1, le=4096, description="a number from 1 to 4096")] = 16

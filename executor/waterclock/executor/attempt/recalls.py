@@ -56,7 +56,7 @@ class Recalls:
 
     async def _read(self) -> None:
         try:
-            for entry in await self._bucket.scan(names.cancel_key("*")):
+            for entry in await self._bucket.walk(names.cancel_key("*")):
                 self._note(entry.key.partition(".")[2], entry.value)
         except LogError as error:
             _log.info("the recalled runs cannot be read: %s", error)

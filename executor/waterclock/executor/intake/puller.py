@@ -19,12 +19,13 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from waterclock.core.jetstream.access.work_consumers import ask_for_work_consumers
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.messages import Delivery
-from waterclock.core.jetstream.streams import ensure_work_consumers
 from waterclock.core.jetstream.work_queue import Acks, WorkQueue
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.quarantine import QUARANTINE
 from waterclock.core.runtime.tasks import Tasks, supervised
 from waterclock.executor.intake.priority import base_priority, in_pull_order
 from waterclock.executor.intake.slots import Slots
@@ -150,7 +151,7 @@ class Puller:
         try:
             items = decode_work(delivery.data)
         except msgspec.DecodeError as error:
-            _log.error("unreadable work", extra={"subject": delivery.subject, "error": str(error)})
+            QUARANTINE.report(names.WORK, delivery, error)
             self._acks.nak(delivery, _UNREADABLE_SECONDS)
             return
         source.brought(items)
@@ -234,10 +235,10 @@ class Puller:
         routes = {(source.route, source.tier) for source in self._sources.values()}
         while True:
             try:
-                await ensure_work_consumers(self._connection, routes)
+                await ask_for_work_consumers(self._connection, routes)
                 return
             except LogError as error:
-                _log.warning("cannot make the work consumers", extra={"error": str(error)})
+                _log.info("the work consumers are not there yet", extra={"error": str(error)})
                 await asyncio.sleep(0.5)
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:

@@ -84,7 +84,7 @@ class ConcurrencyLimits:
         if waiters.limit == 1:
             return names.key_place(waiters.digest, 0)
         try:
-            taken = {entry.key for entry in await self._bucket.scan(names.key_place(waiters.digest))}
+            taken = {entry.key for entry in await self._bucket.walk(names.key_place(waiters.digest))}
         except LogError:
             return None
         every = (names.key_place(waiters.digest, number) for number in range(waiters.limit))

@@ -15,8 +15,10 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.bucket import Bucket, Entry
 from waterclock.core.jetstream.errors import Conflict, LogError
+from waterclock.core.runtime.quarantine import read_record
 from waterclock.executor.in_flight import RunningAttempt, StopCause
 from waterclock.proto import names
+from waterclock.proto.codec import decoder
 from waterclock.proto.work import WorkItem
 
 _log = logging.getLogger(__name__)
@@ -33,6 +35,10 @@ class Holder(Struct, frozen=True):
     attempt: int
     token: int = 0
     """0 in the first revision, which is the token itself."""
+
+
+_decode = decoder(Holder)
+_NOBODY = Holder("", 0)
 
 
 class RunLeases:
@@ -101,7 +107,7 @@ class RunLease:
                 if entry is None:
                     return 0
                 if entry.value != self._value:
-                    return msgspec.json.decode(entry.value, type=Holder).token or entry.revision
+                    return read_record(_decode, self._bucket.stream, entry, _NOBODY).token or entry.revision
                 self._revision = (
                     entry.revision
                 )  # a renewal of ours that had timed out here but reached the server

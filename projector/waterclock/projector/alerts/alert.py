@@ -16,6 +16,8 @@ Rule = Literal[
     "no_executor",
     "failure_rate",
     "saturated",
+    "quarantine",
+    "partition_failing",
     "recovered",
 ]
 Severity = Literal["critical", "error", "warning", "info"]
@@ -28,6 +30,8 @@ SEVERITIES: dict[Rule, Severity] = {
     "no_executor": "error",
     "failure_rate": "error",
     "saturated": "warning",
+    "quarantine": "error",
+    "partition_failing": "critical",
     "recovered": "info",
 }
 
@@ -74,6 +78,8 @@ class AlertState(Struct, kw_only=True, omit_defaults=True):
     outbox: list[Alert] = field(default_factory=list)
     saturated_since: Instant | None = None
     """Set once there was an alert of it, until it is over."""
+    quarantine_seen: int = 0
+    """`QUARANTINE` is read up to here."""
 
 
 def add_to_outbox(outbox: list[Alert], alert: Alert) -> None:

@@ -4,10 +4,10 @@ from waterclock.core.domain.system_load import SystemLoad, system_load
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.heartbeats import read_heartbeats
-from waterclock.core.jetstream.messages import last_message
+from waterclock.core.jetstream.messages import last_message, next_message
 from waterclock.core.runtime.clock import now_us
+from waterclock.core.runtime.quarantine import read_job_frame
 from waterclock.proto import names
-from waterclock.proto.codec import decode_job_frame
 from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat
 from waterclock.proto.spec import JobSpec
 
@@ -21,7 +21,7 @@ async def definition_of(log: Connection, job_id: str, partitions: int) -> JobSpe
         )
         if stored is None or not stored.data:
             continue
-        for event in decode_job_frame(stored.data).events:
+        for event in read_job_frame(stored).events:
             if event.job_id == job_id:
                 return event.spec
     return None
@@ -36,6 +36,23 @@ async def served_routes(control: Bucket) -> set[tuple[str, str]]:
             routes = [names.route_of(queue, handler) for handler in (None, *beat.handlers)]
             found |= {(route, tier) for route in routes for tier in names.TIERS[: heaviest + 1]}
     return found
+
+
+async def new_in_quarantine(log: Connection, after: int) -> tuple[int, str] | None:
+    """The first record that somebody could not read after a sequence of that stream, and has not been dropped."""
+    while True:
+        found = await next_message(log, names.QUARANTINE, names.quarantine_subject("*"), after)
+        if found is None:
+            return None
+        if found.data:
+            component, stream, sequence = found.subject.split(".")[2:]
+            return found.sequence, f"{stream}.{sequence}, by the {component}"
+        after = found.sequence
+
+
+async def failing_partitions(control: Bucket) -> set[int]:
+    beats = await read_heartbeats(control, "scheduler", SchedulerHeartbeat)
+    return {number for beat in beats for number in beat.failing}
 
 
 async def load_of_schedulers(control: Bucket) -> SystemLoad | None:

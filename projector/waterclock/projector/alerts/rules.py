@@ -189,6 +189,26 @@ class AlertRules:
         )
         return self._alert(f"{now}", "saturated", "all", summary, now)
 
+    def on_quarantine(self, now: Instant, last_sequence: int, record: str) -> list[Alert]:
+        """Something more could not be read: the stream of such records has grown up to a sequence."""
+        self.state.quarantine_seen = last_sequence
+        summary = f"a record could not be read and is left out: {record}; see `waterclock quarantine list`"
+        return self._alert(f"{last_sequence}", "quarantine", "all", summary, now)
+
+    def on_failing(self, now: Instant, partitions: Collection[int]) -> list[Alert]:
+        """Partitions that fail again and again, by their schedulers' word."""
+        return [
+            alert
+            for number in sorted(partitions)
+            for alert in self._alert(
+                f"{now}",
+                "partition_failing",
+                str(number),
+                f"partition {number} fails again and again, and nothing of it is decided meanwhile",
+                now,
+            )
+        ]
+
     def _not_saturated(self, now: Instant) -> list[Alert]:
         since = self.state.saturated_since
         self._saturated_since = self.state.saturated_since = None

@@ -20,16 +20,23 @@ from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.processes.supervisor import Backoff
+from waterclock.core.runtime.quarantine import read_frame, read_record
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.runtime.tasks import supervised
 from waterclock.projector.alerts.alert import Alert, AlertState, add_to_outbox, is_flood, is_silenced
-from waterclock.projector.alerts.lookups import definition_of, load_of_schedulers, served_routes
+from waterclock.projector.alerts.lookups import (
+    definition_of,
+    failing_partitions,
+    load_of_schedulers,
+    new_in_quarantine,
+    served_routes,
+)
 from waterclock.projector.alerts.rules import AlertRules, Thresholds
 from waterclock.projector.alerts.webhook import DeliveryFailed, Receiver, Webhook
 from waterclock.projector.membership import Membership
 from waterclock.projector.metrics import AlertMetrics
 from waterclock.proto import names
-from waterclock.proto.codec import decode_frame
+from waterclock.proto.codec import decoder
 
 _SAVE_EVERY = 1.0
 """Of the position alone."""
@@ -98,6 +105,9 @@ def receiver_of(settings: Settings) -> Receiver:
     )
 
 
+_decode_state = decoder(AlertState)
+
+
 class Alerter:
     def __init__(
         self, settings: Settings, log: Connection, control: Bucket, webhook: Webhook, metrics: AlertMetrics
@@ -125,7 +135,9 @@ class Alerter:
             self._state = AlertState(position=(await stream_state(self._log, names.RUNS)).last_seq)
             self._revision = await self._control.create(names.ALERTS_KEY, msgspec.json.encode(self._state))
         else:
-            self._state, self._revision = msgspec.json.decode(entry.value, type=AlertState), entry.revision
+            start = AlertState(position=(await stream_state(self._log, names.RUNS)).last_seq)
+            self._state = read_record(_decode_state, self._control.stream, entry, start)
+            self._revision = entry.revision
         self._rules = AlertRules(
             self._state,
             Thresholds(
@@ -147,7 +159,7 @@ class Alerter:
             while True:
                 found: list[Alert] = []
                 for delivery in await pull.next(timeout=_TICK):
-                    for event in decode_frame(delivery.data).events:
+                    for event in read_frame(delivery).events:
                         found += rules.on_event(delivery.sequence, event)
                     state.position = delivery.sequence
                 if time.monotonic() - ticked >= _TICK and not pull.pending:
@@ -158,6 +170,9 @@ class Alerter:
                     ticked = time.monotonic()
                 if time.monotonic() - looked >= _LOOK_EVERY:
                     found += rules.on_load(now_us(), await load_of_schedulers(self._control))
+                    found += rules.on_failing(now_us(), await failing_partitions(self._control))
+                    if unread := await new_in_quarantine(self._log, state.quarantine_seen):
+                        found += rules.on_quarantine(now_us(), *unread)
                     looked = time.monotonic()
                 for alert in found:
                     await self._add(alert)

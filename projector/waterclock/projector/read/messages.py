@@ -1,7 +1,6 @@
-"""Messages of the two streams, decoded. What cannot be read is logged and left out: one bad message must not end the
-read models, and a rebuild with a version that understands it brings it in."""
+"""Messages of the two streams, decoded. What cannot be read is put into quarantine and left out: one bad message must
+not end the read models, and a rebuild with a version that understands it brings it in."""
 
-import logging
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -9,10 +8,11 @@ import msgspec
 from msgspec import Struct
 
 from waterclock.core.jetstream.messages import Delivery
+from waterclock.core.runtime.quarantine import QUARANTINE
+from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame, decoder, with_readable_values
 from waterclock.proto.events import Instant, JobEvent, RunEvent, RunRequested, RunRetryRequested
 
-_log = logging.getLogger(__name__)
 _Event = TypeVar("_Event")
 
 
@@ -60,6 +60,10 @@ def partition_of(subject: str) -> int:
     return int(subject.split(".", 3)[2])
 
 
+def stream_of(subject: str) -> str:
+    return names.JOBS if subject.startswith("wc.jobs.") else names.RUNS
+
+
 def _stored_at(delivery: Delivery) -> Instant:
     return delivery.timestamp_ns // 1000
 
@@ -90,13 +94,5 @@ def _readable(
                 pass
     except msgspec.MsgspecError:
         pass
-    _log.error(
-        "left out what cannot be read",
-        extra={
-            "subject": delivery.subject,
-            "sequence": delivery.sequence,
-            "read": len(events),
-            "error": str(error),
-        },
-    )
+    QUARANTINE.report(stream_of(delivery.subject), delivery, error)
     return tuple(events)

@@ -92,7 +92,8 @@ class TimingBucket:
         pattern = names.timing_hot_of_job(self._partition, job_id)
         keys = await until_known(f"entries of {job_id}", partial(self._bucket.keys, pattern))
         for key in keys:
-            if int(key.rpartition(".")[2]) <= version:
+            of_version = key.rpartition(".")[2]
+            if of_version.isdigit() and int(of_version) <= version:
                 await self.purge(key)
 
     async def purge(self, pattern: str) -> None:

@@ -16,7 +16,7 @@ from waterclock.api.cli.output import print_json, table
 from waterclock.api.cli.session import connected
 from waterclock.api.client.discovery import find
 from waterclock.api.errors import Conflict, NotFound
-from waterclock.core.runtime.data_directory import read_connection, write_connection
+from waterclock.core.runtime.data_directory import TOKEN_USER, read_connection, token_url, write_connection
 from waterclock.proto import methods
 from waterclock.proto.answers import Namespace, Token
 from waterclock.proto.commands import QuotaRequest, TokenRef, TokenRequest
@@ -26,17 +26,32 @@ token = typer.Typer(name="token", help="Who may use the service.", no_args_is_he
 namespace = typer.Typer(
     name="namespace", help="Tenants, and what they may hold.", no_args_is_help=True, add_completion=False
 )
+quarantine = typer.Typer(
+    name="quarantine",
+    help="Records that could not be read and were left out.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+"""Its commands are made from the method table."""
 
 
 @token.command()
 def create(
     scope: Annotated[
-        list[str], typer.Option(help="read, submit, operate or admin; may be repeated.", metavar="S")
+        list[str], typer.Option(help="read, submit, operate, execute or admin; may be repeated.", metavar="S")
     ],
     namespace: Annotated[str, typer.Option(help="The tenant it is for.", metavar="NS")] = "default",
     note: Annotated[str, typer.Option(help="Whose it is.", metavar="TEXT")] = "",
     rate: Annotated[float | None, typer.Option(help="Requests a second.", metavar="N")] = None,
     days: Annotated[float | None, typer.Option(help="Days until it expires.", metavar="N")] = None,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(help="With execute: a queue whose work it may take; may be repeated.", metavar="Q"),
+    ] = None,
+    handler: Annotated[
+        list[str] | None,
+        typer.Option(help="With execute: a handler it may serve in them; may be repeated.", metavar="NAME"),
+    ] = None,
     json: Json = False,
     data: Data = None,
 ) -> None:
@@ -47,6 +62,8 @@ def create(
         "note": note,
         "rate_per_second": rate,
         "expires_in_seconds": None if days is None else days * 86_400,
+        "queues": queue or ["default"],
+        "handlers": handler or [],
     }
     with connected(data) as wire:
         made = wire.call(methods.TOKENS_CREATE, decoding.convert(fields, TokenRequest, text=False))
@@ -116,7 +133,10 @@ def rotate_admin(json: Json = False, data: Data = None) -> None:
     with connected(data) as wire:
         made = wire.call(methods.TOKENS_CREATE, request)
     assert made.token is not None
-    write_connection(directory, structs.replace(found, token=made.token))
+    is_ours = found.nats.partition("://")[2].startswith(f"{TOKEN_USER}:")
+    nats = token_url(made.token, found.nats.rpartition("@")[2]) if is_ours else found.nats
+    inbox = made.nats_inbox if is_ours else found.nats_inbox
+    write_connection(directory, structs.replace(found, token=made.token, nats=nats, nats_inbox=inbox))
     with connected(data) as wire:
         tokens = wire.call(methods.TOKENS_LIST, Nothing()).items
         former = [one.token_id for one in tokens if one.note == _ROTATED and one.token_id != made.token_id]

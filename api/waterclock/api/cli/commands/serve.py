@@ -80,6 +80,21 @@ def setup(data: Data = None, nats_url: NatsUrl = None) -> None:
     print(f"ready for components: {settings.partitions} partitions, {settings.replicas} replicas{bucket}")
 
 
+def nats_config(
+    secrets: Annotated[
+        bool, typer.Option("--secrets", help="Make passwords and the key, as lines of an `.env`.")
+    ] = False,
+) -> None:
+    """Print what a NATS server of your own needs to know of us: accounts, users, and who says whose token is good.
+
+    Include it in the server's configuration. Passwords and the key's public half (NATS_ISSUER) come from its
+    environment; the api has the other half, WATERCLOCK_NATS_ISSUER_SEED.
+    """
+    from waterclock.core.jetstream.access.server_config import new_secrets, server_config
+
+    print(new_secrets() if secrets else server_config())
+
+
 def scheduler(
     data: Data = None,
     nats_url: NatsUrl = None,

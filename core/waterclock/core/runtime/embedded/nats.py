@@ -9,9 +9,11 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
+from waterclock.core.runtime.account_keys import Issuer
 from waterclock.core.runtime.data_directory import (
     ADMIN,
     NatsCredentials,
@@ -38,8 +40,18 @@ _ROOM = 64 * 1024 * 1024
 """With less room on the disk a new start would meet the same error."""
 
 
-Permissions = Mapping[str, Mapping[str, Sequence[str]]]
-"""`{"publish": {"allow": [subject, ...]}, "subscribe": {"allow": [subject, ...]}}`"""
+class Access(Protocol):
+    """Who may do what on a server."""
+
+    @property
+    def users(self) -> Sequence[str]:
+        """Those with a password."""
+
+    @property
+    def log_account(self) -> str: ...
+
+    def config(self, passwords: Mapping[str, str], issuer: str) -> Mapping[str, object]:
+        """The part of a server's configuration that says so. `issuer`: the public key of who decides on the others."""
 
 
 class _Greeting(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,16 +77,6 @@ class _Health(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-def nats_users(
-    permissions: Mapping[str, Permissions], passwords: Mapping[str, str]
-) -> list[dict[str, object]]:
-    """The `users` of a server's configuration."""
-    return [
-        {"user": name, "password": passwords[name], "permissions": allowed}
-        for name, allowed in permissions.items()
-    ]
-
-
 def nats_server_binary() -> str:
     beside_python = Path(sys.executable).parent / "nats-server"
     found = str(beside_python) if beside_python.exists() else shutil.which("nats-server")
@@ -84,17 +86,14 @@ def nats_server_binary() -> str:
 
 
 class EmbeddedNats:
-    """`permissions` has one entry for each user that the server will know.
-
-    Owns `directory`: credentials.json, port, monitor_port, nats.conf and the JetStream store.
-    """
+    """Owns `directory`: credentials.json, port, monitor_port, nats.conf and the JetStream store."""
 
     name = "nats"
     stop_signal = signal.SIGTERM
 
-    def __init__(self, directory: Path, *, log: Path, permissions: Mapping[str, Permissions]) -> None:
+    def __init__(self, directory: Path, *, log: Path, access: Access) -> None:
         self._directory = directory.absolute()
-        self._permissions = permissions
+        self._access = access
         self._log = log.absolute()
         self._credentials: NatsCredentials | None = None
         self._port = Port(self._directory / "port")
@@ -106,7 +105,11 @@ class EmbeddedNats:
         return self.url_for(ADMIN)
 
     def url_for(self, role: str) -> str:
-        return f"nats://{self._known_credentials.userinfo(role)}@{LOOPBACK}:{self._port.number}"
+        return f"nats://{self._known_credentials.userinfo(role)}@{self.address}"
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self._port.number}"
 
     @property
     def monitor_url(self) -> str:
@@ -115,7 +118,8 @@ class EmbeddedNats:
     def prepare(self) -> None:
         private_directory(self._directory)
         private_directory(self._log.parent)
-        self._credentials = kept_credentials(self._directory, self._permissions)
+        self._credentials = kept_credentials(self._directory, self._access.users)
+        self._move_to_own_account()
         self._secure_ports()
         self._write_config()
 
@@ -162,6 +166,13 @@ class EmbeddedNats:
         except (OSError, http.client.HTTPException, msgspec.MsgspecError):
             return None
         return error if _WRITE_ERROR in error and room >= _ROOM else None
+
+    def _move_to_own_account(self) -> None:
+        """The version before had the streams in the account that every server has, which can share with no other."""
+        before = self._directory / "jetstream" / "$G"
+        now = before.with_name(self._access.log_account)
+        if before.exists() and not now.exists():
+            before.rename(now)
 
     def _secure_ports(self) -> None:
         self._port.secure()
@@ -211,7 +222,7 @@ class EmbeddedNats:
             "logfile_max_num": 3,
             "max_payload": _MAX_PAYLOAD,
             "max_pending": _MAX_PENDING,
-            "authorization": {"users": nats_users(self._permissions, credentials.users)},
+            **self._access.config(credentials.users, Issuer(credentials.issuer_seed).public_key),
             "jetstream": {
                 "store_dir": str(self._directory),
                 "sync_interval": "always",

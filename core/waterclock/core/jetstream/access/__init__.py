@@ -1,0 +1,1 @@
+"""Who may do what on NATS, and what is done for those who may not."""
