@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,12 @@ from waterclock.api.client.sync import SyncClient
 from waterclock.api.errors import Unauthenticated
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LoginRefused
-from waterclock.core.runtime.data_directory import token_url
+from waterclock.core.runtime.data_directory import resolved, token_url
+from waterclock.core.runtime.lifecycle import StopSignal
+from waterclock.core.runtime.settings import Settings
+from waterclock.executor import Worker
+from waterclock.executor.context import Context
+from waterclock.executor.service import Executor
 
 
 async def test_nobody_comes_in_without_a_token(attacked: Attacked) -> None:
@@ -124,6 +130,30 @@ async def test_every_client_of_ours_comes_with_its_token(attacked: Attacked) -> 
         async with Client.connect(url, token="no-token-of-anybody", environ={}, patience=5):
             pass
     assert attacked.program.cli("jobs").returncode == 0
+
+
+async def test_a_worker_serves_its_queue_with_a_token(attacked: Attacked, tmp_path: Path) -> None:
+    """And nothing it does there is more than its token allows."""
+    worker, stop = Worker(queue="gpu"), StopSignal()
+
+    @worker.handler("resize")
+    async def resize(context: Context, payload: list[int]) -> int:
+        context.log("by a token")
+        return sum(payload)
+
+    made = attacked.token("execute", queues=["gpu"], handlers=["resize"])
+    settings = Settings(nats_url=f"nats://{attacked.address}", token=made["token"], data=tmp_path)
+    executor = Executor(resolved(settings, "executor"), [worker], processes=False)
+    running = asyncio.create_task(executor.run(stop))
+    try:
+        body = {"name": "by token", "handler": "resize", "queue": "gpu", "payload": [1, 2]}
+        job = attacked.program.post("/v1/jobs", body)["job_id"]
+        run = await asyncio.to_thread(attacked.program.run_of, job)
+        assert (run["status"], run["output"]) == ("SUCCESS", 3)
+    finally:
+        stop.set()
+        await running
+    assert [line for line in attacked.program.violations() if made["token_id"] in line] == []
 
 
 async def test_while_no_api_is_there_who_is_in_stays_and_others_wait(attacked: Attacked) -> None:

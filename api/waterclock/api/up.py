@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import disk_usage
 
 import msgspec
 
@@ -57,6 +58,8 @@ _COMPONENTS = ("scheduler", "executor", "projector", "api")
 _USERS_OF_THE_DATABASE = ("projector", "api")
 PROCESSES = ("nats", "postgres", *_COMPONENTS)
 
+_SHARE_OF_DISK = 0.75
+"""Of what is free at the first start, that the log may take."""
 _KILL_MARGIN = 5.0
 """A component cancels itself when its grace is over; one that cannot even do that is killed this much later."""
 
@@ -88,7 +91,10 @@ async def setup(settings: Settings) -> None:
     Needs a NATS user that may make streams. Done again it changes what differs, as after an upgrade.
     """
     async with open_log(settings, name="setup") as log:
-        await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
+        layout = Layout(
+            partitions=settings.partitions, replicas=settings.replicas, total_bytes=settings.log_bytes
+        )
+        await ensure_streams(log, layout)
     await ensure_bucket(settings)
 
 
@@ -176,7 +182,15 @@ class _Installation:
         """As an administrator: no component has the right to."""
         settings = self._settings
         async with Log.open(self._nats.url, name="up", inbox_prefix=inbox_of(ADMIN)) as log:
-            await ensure_streams(log, Layout(partitions=settings.partitions, replicas=settings.replicas))
+            await ensure_streams(
+                log,
+                Layout(
+                    partitions=settings.partitions,
+                    replicas=settings.replicas,
+                    total_bytes=settings.log_bytes or int(_SHARE_OF_DISK * disk_usage(self._data).free),
+                    only_unlimited=settings.log_bytes is None,
+                ),
+            )
 
     def _addresses(self, token: str) -> ConnectionInfo:
         settings = self._settings

@@ -98,7 +98,7 @@ async def test_a_full_stream_refuses_the_new_and_keeps_the_old(
     connection: Connection, publisher: Publisher
 ) -> None:
     first = await publisher.publish("wc.jobs.1.a", b"x" * 1000)
-    await ensure_streams(connection, Layout(jobs_max_bytes=1500))
+    await ensure_streams(connection, Layout(total_bytes=15000))
     with pytest.raises(LogFull):
         await publisher.publish("wc.jobs.1.b", b"x" * 1000)
     assert await message_at(connection, "JOBS", first) is not None

@@ -56,7 +56,7 @@ async def test_settings_that_changed_are_migrated_and_an_operators_own_are_kept(
 ) -> None:
     config = await config_of(connection, "RUNS")
     await connection.api("STREAM.UPDATE.RUNS", {**config, "compression": "s2", "description": "ours"})
-    await ensure_streams(connection, Layout(runs_max_age_days=7, jobs_max_bytes=1_000_000))
+    await ensure_streams(connection, Layout(runs_max_age_days=7, total_bytes=10_000_000))
     runs = await config_of(connection, "RUNS")
     assert (runs["max_age"], runs["compression"], runs["description"]) == (7 * DAY_NS, "s2", "ours")
     assert (await config_of(connection, "JOBS"))["max_bytes"] == 1_000_000
@@ -70,7 +70,7 @@ async def test_the_number_of_partitions_is_for_ever(connection: Connection) -> N
 async def test_a_limit_below_what_is_stored_is_refused(connection: Connection, publisher: Publisher) -> None:
     await publisher.publish("wc.jobs.1.a", b"x" * 1000)
     with pytest.raises(LayoutError, match=r"JOBS holds .* cannot be limited to 500"):
-        await ensure_streams(connection, Layout(jobs_max_bytes=500))
+        await ensure_streams(connection, Layout(total_bytes=5000))
     assert (await stream_state(connection, "JOBS")).messages == 1
 
 

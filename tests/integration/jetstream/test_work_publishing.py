@@ -61,6 +61,6 @@ async def test_publishing_again_what_is_queued_is_harmless(
 
 
 async def test_a_full_queue_says_so(connection: Connection, publisher: Publisher) -> None:
-    await ensure_streams(connection, Layout(work_max_bytes=10_000))
+    await ensure_streams(connection, Layout(total_bytes=100000))
     with pytest.raises(LogFull):
         await publisher.publish_work([work(number) for number in range(100)])

@@ -14,6 +14,7 @@ from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.system_load import SystemLoad, system_load
 from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.jetstream.quarantined import quarantined
+from waterclock.core.jetstream.streams import SHARES
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.store.store import StoreError
 from waterclock.proto import methods, names
@@ -24,6 +25,7 @@ from waterclock.proto.queries import Nothing
 _SCHEDULER_LAG = 2.0
 _PROJECTION_LAG = 10.0
 _STORE_SECONDS = 2.0
+_NEARLY_FULL = 0.9
 
 
 @handles(methods.SYSTEM_STATUS)
@@ -47,9 +49,16 @@ async def status(app: Application, request: Nothing, caller: Caller) -> SystemSt
 async def _log(app: Application) -> Check:
     jobs = await stream_state(app.connection, names.JOBS)
     frames = await stream_state(app.connection, names.RUNS)
-    return Check(
-        name="log", ok=True, detail=f"{jobs.messages} definitions, {frames.messages} frames of run events"
-    )
+    detail = f"{jobs.messages} definitions, {frames.messages} frames of run events"
+    states = await asyncio.gather(*(stream_state(app.connection, stream) for stream in SHARES))
+    full = [
+        f"{stream} {state.filled:.0%}"
+        for stream, state in zip(SHARES, states, strict=True)
+        if state.filled > _NEARLY_FULL
+    ]
+    if full:
+        detail += f"; nearly full, and refuses what is new when it is: {', '.join(full)} (see log_bytes)"
+    return Check(name="log", ok=not full, detail=detail)
 
 
 async def _store(app: Application) -> Check:

@@ -84,6 +84,8 @@ class StreamState(Struct, frozen=True, kw_only=True):
     last_seq: int
     messages: int
     replicated: bool = False
+    filled: float = 0.0
+    """How much of the bytes that it may hold it does; 0 without a limit."""
     server_time: datetime | None = None
 
 
@@ -109,6 +111,7 @@ async def stream_state(connection: Connection, stream: str) -> StreamState:
         last_seq=state["last_seq"],
         messages=state["messages"],
         replicated=info["config"].get("num_replicas", 1) > 1,
+        filled=max(0.0, state["bytes"] / info["config"].get("max_bytes", -1)),
         server_time=None if server_time is None else datetime.fromisoformat(server_time),
     )
 

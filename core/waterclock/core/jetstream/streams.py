@@ -25,17 +25,32 @@ MAX_ACK_PENDING = 20_000
 MAX_WAITING = 4096
 
 
+SHARES = {
+    names.JOBS: 0.1,
+    names.RUNS: 0.3,
+    names.WORK: 0.1,
+    names.kv_stream(names.TIMING): 0.25,
+    names.kv_stream(names.CONTROL): 0.1,
+    names.object_stream(names.ARTIFACTS): 0.05,
+    names.object_stream(names.LOGS): 0.1,
+}
+"""Of the bytes that all streams may hold. The others are small, and have a limit of their own. What is accepted has the
+least room beside what is made of it (the timing index holds each definition once more): so it is `JOBS` that is full
+first, and a caller who is refused, not a partition that has to wait."""
+
+
 class Layout(Struct, frozen=True, kw_only=True):
-    """Sizes in bytes, -1 for no limit. At a limit the stream refuses the new, it never drops the old."""
+    """At a limit of bytes a stream refuses the new, it never drops the old. None: the limit stays as it is, which at
+    first is none."""
 
     partitions: int = 16
     replicas: int = 1
     runs_max_age_days: float = 30
     logs_max_age_days: float = 30
-    jobs_max_bytes: int = -1
-    runs_max_bytes: int = -1
-    work_max_bytes: int = -1
-    objects_max_bytes: int = -1
+    total_bytes: int | None = None
+    """What all streams together may hold; each gets its share."""
+    only_unlimited: bool = False
+    """Leave streams alone that have a limit, or hold too much for theirs."""
     work_duplicate_seconds: float = 10
     """How long `WORK` remembers message ids, at 220 bytes each: two minutes of 25,000 a second were 660 MB."""
 
@@ -43,7 +58,7 @@ class Layout(Struct, frozen=True, kw_only=True):
 async def ensure_streams(connection: Connection, layout: Layout) -> None:
     """Create what is missing and change what differs. LayoutError names what cannot be changed."""
     for config in stream_configs(layout):
-        await _ensure_stream(connection, config)
+        await _ensure_stream(connection, config, only_unlimited=layout.only_unlimited)
 
 
 async def ensure_work_consumers(connection: Connection, routes: Iterable[tuple[str, str]]) -> None:
@@ -91,9 +106,8 @@ def stream_configs(layout: Layout) -> list[dict[str, Any]]:
         "allow_atomic": True,
         "allow_direct": True,
         "allow_rollup_hdrs": True,
-        "max_bytes": layout.objects_max_bytes,
     }
-    return [
+    configs = [
         _jobs(common, layout),
         _runs(common, layout),
         _work(common, layout),
@@ -111,6 +125,14 @@ def stream_configs(layout: Layout) -> list[dict[str, Any]]:
         objects | _object_names(names.ARTIFACTS),
         objects | _object_names(names.LOGS) | {"max_age": _days(layout.logs_max_age_days)},
     ]
+    if layout.total_bytes is None:
+        return configs
+    return [
+        config | {"max_bytes": int(layout.total_bytes * SHARES[config["name"]])}
+        if config["name"] in SHARES
+        else config
+        for config in configs
+    ]
 
 
 def _jobs(common: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
@@ -119,7 +141,6 @@ def _jobs(common: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
         **common,
         **_named(names.JOBS, "wc.jobs.>"),
         "metadata": {_PARTITIONS: str(layout.partitions)},
-        "max_bytes": layout.jobs_max_bytes,
         "allow_atomic": True,
         "allow_direct": True,
         "allow_msg_ttl": True,
@@ -134,7 +155,6 @@ def _runs(common: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
         **common,
         **_named(names.RUNS, names.runs_subject(), names.lease_subject()),
         "metadata": {_PARTITIONS: str(layout.partitions)},
-        "max_bytes": layout.runs_max_bytes,
         "max_age": _days(layout.runs_max_age_days),
         "allow_atomic": True,
         "allow_msg_ttl": True,
@@ -148,7 +168,6 @@ def _work(common: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
         **common,
         **_named(names.WORK, "wc.work.>"),
         "retention": "workqueue",
-        "max_bytes": layout.work_max_bytes,
         "max_msgs_per_subject": 1,
         "discard_new_per_subject": True,
         "duplicate_window": int(layout.work_duplicate_seconds * _SECOND),
@@ -182,7 +201,9 @@ def _days(days: float) -> int:
     return int(days * _DAY) * _SECOND
 
 
-async def _ensure_stream(connection: Connection, desired: dict[str, Any]) -> None:
+async def _ensure_stream(
+    connection: Connection, desired: dict[str, Any], *, only_unlimited: bool = False
+) -> None:
     name = desired["name"]
     try:
         info = await connection.api(f"STREAM.INFO.{name}")
@@ -195,6 +216,10 @@ async def _ensure_stream(connection: Connection, desired: dict[str, Any]) -> Non
         except ServerRefused as error:
             raise LayoutError(f"{name} cannot be created: {error}") from error
     found = info["config"]
+    if only_unlimited and (
+        found["max_bytes"] > 0 or 2 * info["state"]["bytes"] > desired.get("max_bytes", 0)
+    ):
+        desired = {key: value for key, value in desired.items() if key != "max_bytes"}
     changes = _changes(found, desired)
     if not changes:
         return

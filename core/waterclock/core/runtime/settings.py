@@ -209,6 +209,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = 3600.0
     """The longest that an attempt may take, of jobs and nodes that do not say; 0: as long as it likes."""
 
+    log_bytes: (
+        Annotated[int, Meta(ge=1_000_000, description="a number of bytes, at least 1000000")] | None
+    ) = None
+    """What the streams may hold, all together; each has its share, and when that is full it refuses what is new: then
+    callers get 503, nothing is lost, and `status` is red. Without a value the embedded server gets three quarters of
+    the disk that was free at its first start, and a server of your own no limit."""
+
     # Limits
     payload_limit: Bytes = 1024 * 1024
     """How many bytes the payload of a job may have."""

@@ -32,6 +32,7 @@ _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _MAX_PAYLOAD = 8 * 1024 * 1024
 _MAX_PENDING = 256 * 1024 * 1024
 _MAX_CONSUMERS = 10_000
+_MAX_FILE_STORE = 1 << 60
 _LOG_SIZE = 32 * 1024 * 1024
 _PROBE_TIMEOUT = 1.0
 _GREETING_LIMIT = 64 * 1024
@@ -225,6 +226,9 @@ class EmbeddedNats:
             **self._access.config(credentials.users, Issuer(credentials.issuer_seed).public_key),
             "jetstream": {
                 "store_dir": str(self._directory),
+                # Streams have limits of their own. The server's would be by what is free when it starts, and a stream
+                # that was promised more then would not open.
+                "max_file_store": _MAX_FILE_STORE,
                 "sync_interval": "always",
                 "limits": {"default_max_consumers": _MAX_CONSUMERS},
             },
