@@ -1,5 +1,6 @@
 """The api's process: the method table over HTTP and over NATS until told to stop."""
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -24,10 +25,27 @@ from waterclock.core.runtime.tls import server_context
 log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
+_DATE_SECONDS = 1.0
 
 
 class _Server(uvicorn.Server):
     """Signals are the service's business, not the server's."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+
+    def exit_soon(self) -> None:
+        self.should_exit = True
+        self._told.set()
+
+    async def main_loop(self) -> None:
+        """Turns once a second, for the date in answers. uvicorn's own looks ten times whether it should exit, which was
+        most of what an idle api did."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_DATE_SECONDS):
+                    await self._told.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -91,9 +109,9 @@ async def serve_http(app: Application, stop: StopSignal) -> None:
             await server.serve(sockets=[listener])
 
 
-async def _exit_when_told(server: uvicorn.Server, stop: StopSignal) -> None:
+async def _exit_when_told(server: _Server, stop: StopSignal) -> None:
     await stop.wait()
-    server.should_exit = True
+    server.exit_soon()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -117,6 +117,8 @@ async def _stop_and_pause(ports: Ports, decided: Pass) -> None:
 
 async def _supply(ports: Ports, owner: Owner, decided: Pass) -> None:
     """Read what some runs cannot go on without."""
+    if not decided.definitions_needed and not decided.lines_needed:
+        return
     for (job_id, version), spec in (await ports.definitions.specs_at(decided.definitions_needed)).items():
         owner.provide_definition(job_id, version, spec, ports.clock.now_us())
     for run_id, needed in decided.lines_needed.items():

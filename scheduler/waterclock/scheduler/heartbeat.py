@@ -32,8 +32,6 @@ _MARGIN = 0.5
 """So long before others may take us for dead we are no longer sure of ourselves."""
 _DOUBT_MARGIN = 0.1
 """A gap between beats that is shorter by this than what others judge by cannot have been seen as our death."""
-_TURNS = 2
-"""How often the main loop shows itself between two beats."""
 _STALLED = 3.0
 _UNANSWERED = 16
 """So many beats may wait for their answer; that of an older one is of no interest."""
@@ -63,14 +61,10 @@ class Heartbeat:
 
     # -- for the main loop ------------------------------------------------------------------------------
 
-    def turned(self) -> None:
-        """The main loop lives."""
-        self._turned_at = time.monotonic()
-
     def put(self, message: bytes) -> None:
-        """What to send from now on."""
+        """What to send from now on. So the main loop lives."""
         self._message = message
-        self.turned()
+        self._turned_at = time.monotonic()
 
     def send_now(self, heartbeat: SchedulerHeartbeat) -> None:
         """Not only when it is time."""
@@ -83,12 +77,10 @@ class Heartbeat:
         doubts = self.doubts
         while True:
             self.put(encode(describe()))
-            for _ in range(_TURNS):
-                await asyncio.sleep(BEAT / _TURNS)
-                self.turned()
-                if self.doubts != doubts:
-                    doubts = self.doubts
-                    doubted()
+            await asyncio.sleep(BEAT)
+            if self.doubts != doubts:
+                doubts = self.doubts
+                doubted()
 
     @property
     def is_fresh(self) -> bool:

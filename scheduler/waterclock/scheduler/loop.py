@@ -6,6 +6,7 @@ perhaps this same process, rebuilds it from the log. When the log is away, it wa
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.divergence import Diverged
@@ -14,27 +15,27 @@ from waterclock.core.runtime.tasks import supervised
 from waterclock.proto.heartbeats import PartitionStatus
 from waterclock.scheduler.load import PartitionLoad
 from waterclock.scheduler.one_pass import Inbox, OwnedPartition, PassResult
+from waterclock.scheduler.pace import Pace, next_stroke
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.reader import Reader
 from waterclock.scheduler.takeover import Rebuilt, take_over
 
-_PASS_INTERVALS = ((15, 0.04), (3, 0.02), (0, 0.004))
-"""After a pass that decided so many things the next one is so much later, at least: what comes due in between shares a
-frame. A frame costs a sync, and sixteen partitions share a disk."""
 _LAST_FRAMES = 0.5
 
 
 class PartitionLoop:
-    """First `take_over`, then `run`. `loaded` is set when what is due is being decided."""
+    """First `take_over`, then `run`. `loaded` is set when what is due is being decided. `sharing`: how many partitions
+    there are in this process."""
 
-    def __init__(self, ports: Ports, *, loaded: asyncio.Event) -> None:
+    def __init__(self, ports: Ports, *, loaded: asyncio.Event, sharing: Callable[[], int]) -> None:
         self.partition = ports.partition
+        self._sharing = sharing
         self._loaded = loaded
         self._ports = ports
-        self._wake = asyncio.Event()
-        self._inbox = Inbox(self._wake.set)
-        self._runs = Reader(self._inbox.runs, self._wake.set)
-        self._jobs = Reader(self._inbox.jobs, self._wake.set)
+        self._pace = Pace()
+        self._inbox = Inbox(self._pace.wake)
+        self._runs = Reader(self._inbox.runs, self._runs_arrived)
+        self._jobs = Reader(self._inbox.jobs, self._pace.wake)
         self._stopping = False
         self._taken: Rebuilt | None = None
         self._owned: OwnedPartition | None = None
@@ -78,18 +79,23 @@ class PartitionLoop:
 
     def wake(self) -> None:
         """Do a pass, although nothing is due."""
-        self._wake.set()
+        self._pace.wake()
+
+    def _runs_arrived(self) -> None:
+        """Own frames that come back can wait for the next pass: mostly nothing follows from them."""
+        if self._stopping or self._owned is None or self._owned.has_news:
+            self._pace.wake()
 
     def stop(self) -> None:
         """Finish the pass in hand, write a snapshot, and end."""
         self._stopping = True
-        self._wake.set()
+        self._pace.wake()
 
     def recover(self) -> None:
         """The server was away, and may have lost work messages."""
         if self._owned is not None:
             self._owned.recover()
-            self._wake.set()
+            self._pace.wake()
 
     async def take_over(self) -> None:
         """Rebuild the partition. Raises LeaseLost."""
@@ -113,7 +119,6 @@ class PartitionLoop:
             owned.recover()
             self._loaded.set()
             while not self._stopping:
-                self._wake.clear()
                 result = await owned.one_pass()
                 self._runs.taken()
                 self._jobs.taken()
@@ -121,35 +126,26 @@ class PartitionLoop:
             await self._last_snapshot(owned)
 
     async def _wait(self, owned: OwnedPartition, result: PassResult) -> None:
-        """Until something arrived or is due, but not sooner than the pass interval allows."""
+        """Until something arrived or is due, but not before the stroke."""
         if result.more:
-            self._wake.set()
-        interval = next(pause for count, pause in _PASS_INTERVALS if result.decided >= count)
-        pause = 0.0 if result.hurry else result.began + interval - time.monotonic()
-        if pause > 0:
-            await asyncio.sleep(pause)
-        due = owned.owner.next_due()
-        now = self._ports.clock.now_us()
-        load_in = owned.owner.schedules.loaded_until - HORIZON - now
-        wait = load_in if due is None else min(due - now, load_in)
-        if wait <= 0:
-            return
-        try:
-            async with asyncio.timeout(wait / 1e6):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+            self._pace.wake()
+        due, owner = owned.owner.next_due(), owned.owner
+        load_at = owner.schedules.loaded_until - HORIZON
+        wait = (load_at if due is None else min(due, load_at)) - self._ports.clock.now_us()
+        await self._pace.wait(
+            not_before=0.0 if result.hurry else next_stroke(result.began, result.decided, self._sharing()),
+            due=time.monotonic() + wait / SECOND,
+        )
 
     async def _last_snapshot(self, owned: OwnedPartition) -> None:
         """Whoever comes next then has little to replay. Waits a moment for own frames to come back."""
         try:
             async with asyncio.timeout(_LAST_FRAMES):
                 while not owned.owner.is_caught_up:
-                    self._wake.clear()
                     owned.read_runs()
                     self._runs.taken()
                     if not owned.owner.is_caught_up:
-                        await self._wake.wait()
+                        await self._pace.wait(not_before=0.0, due=time.monotonic() + _LAST_FRAMES)
         except (TimeoutError, Diverged):
             return
         await owned.write_snapshot()

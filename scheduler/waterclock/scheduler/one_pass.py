@@ -76,6 +76,13 @@ class OwnedPartition:
         """The server may have lost work messages: compare the queue with what should be in it."""
         self._recovery.add_all(self.owner)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether something arrived that a pass should follow from, and not only what we wrote ourselves."""
+        if self.owner.awaits_own_frames:
+            return True
+        return not all(entry.data.startswith(self._own_frame) for entry in self._inbox.runs)
+
     async def one_pass(self) -> PassResult:
         ports, owner = self._ports, self.owner
         lived = ports.decisions.is_certain

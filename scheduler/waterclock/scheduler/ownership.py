@@ -56,8 +56,8 @@ class _Partition:
     def status(self) -> PartitionStatus | None:
         return None if self.loop is None else self.loop.status(self.lease.token)
 
-    def own(self, ports: Ports) -> PartitionLoop:
-        self.loop = PartitionLoop(ports, loaded=self.settled)
+    def own(self, ports: Ports, sharing: Callable[[], int]) -> PartitionLoop:
+        self.loop = PartitionLoop(ports, loaded=self.settled, sharing=sharing)
         if self.stopping:
             self.loop.stop()
         return self.loop
@@ -209,7 +209,8 @@ class Ownership:
             async with self._takeovers:
                 if partition.stopping or not await self._acquire(lease):
                     return
-                loop = partition.own(await open_ports(self._shared, number, lease, room))
+                ports = await open_ports(self._shared, number, lease, room)
+                loop = partition.own(ports, lambda: len(self._partitions))
                 await loop.take_over()
             await loop.run()
         except (LeaseLost, Conflict, Diverged) as error:

@@ -82,8 +82,11 @@ async def test_it_passes_on_only_when_the_holder_is_said_to_be_dead(
 
 
 async def test_of_two_who_find_the_holder_dead_one_gets_it(connection: Connection) -> None:
+    def a_is_dead(state: LeaseState) -> bool:
+        return state.holder == "a"
+
     await taken(connection, "a")
-    tokens = await asyncio.gather(*(lease(connection, holder).acquire(dead) for holder in "bcdefgh"))
+    tokens = await asyncio.gather(*(lease(connection, holder).acquire(a_is_dead) for holder in "bcdefgh"))
     assert len([token for token in tokens if token is not None]) == 1
 
 

@@ -30,6 +30,9 @@ _TICK = 0.005
 _BUSY_EVENTS = 10
 """After a frame of so many events the next waits for longer: each costs the server a sync."""
 _BUSY_LINGER = 0.05
+_LONGEST_LINGER = 0.1
+_LINGER_EACH = 0.00625
+"""Seconds for each partition there is: with more of them each has fewer frames a second."""
 
 OnResult = Callable[[int | LogError], None]
 """Called with what became of an event: the sequence of its frame, or why the log does not have it."""
@@ -142,7 +145,7 @@ class FrameWriter:
         """Send one frame after the other until the buffer is empty."""
         try:
             while buffer.events:
-                linger = max(self._linger, _BUSY_LINGER) if buffer.busy else self._linger
+                linger = max(self._linger, self._busy_linger) if buffer.busy else self._linger
                 wait = _tick_before(buffer.sent_at + linger) - self._loop.time()
                 if wait > 0 and not buffer.is_full:
                     await asyncio.sleep(wait)
@@ -164,6 +167,10 @@ class FrameWriter:
                 self._settle(callbacks, result)
         finally:
             buffer.sending = False
+
+    @property
+    def _busy_linger(self) -> float:
+        return min(max(_BUSY_LINGER, _LINGER_EACH * len(self._buffers)), _LONGEST_LINGER)
 
     async def _deliver(self, buffer: "_PartitionBuffer", events: list[bytes]) -> int:
         buffer.number += 1

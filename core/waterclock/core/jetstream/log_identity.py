@@ -4,7 +4,7 @@ JetStream can lose the end of a stream without an error: a flipped bit took `las
 said ok. Then sequences are given out twice, and to go on would mix two histories. So what is remembered of a stream
 (`KnownStream`) is compared with what the server says of it now (`compare`):
 
-- every process remembers it while it lives, and asks every two seconds (`LogWatch`);
+- every process remembers it while it lives, and asks every four seconds (`LogWatch`);
 - Postgres remembers it for all the rest: projector and api compare when they begin (`check_against_read_models`);
 - a partition's snapshot remembers how far it had read: the scheduler compares when it takes the partition over.
 
@@ -42,7 +42,8 @@ REBUILD_ADVICE = (
 
 _LEADER_CATCHES_UP = 3.0
 _ASK_AGAIN = 0.2
-_WATCH_EVERY = 2.0
+_WATCH_EVERY = 4.0
+"""Only an operator can exchange the log under a connection: after a reconnect it is looked at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -124,7 +125,7 @@ async def check_against_read_models(
 
 
 class LogWatch:
-    """Asks every two seconds whether `RUNS` is the stream that this process has worked on, and what time the log has.
+    """Asks every four seconds whether `RUNS` is the stream that this process has worked on, and what time the log has.
 
     `heeds_halt`: not for the projector, which calls the halt and judges anew every time it begins.
     """

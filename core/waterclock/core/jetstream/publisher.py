@@ -19,7 +19,7 @@ from math import ceil
 import msgspec
 from msgspec import Struct
 
-from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.connection import Connection, Reply
 from waterclock.core.jetstream.errors import (
     AlreadyQueued,
     Conflict,
@@ -261,17 +261,13 @@ class Publisher:
     async def _attempt(self, write: Callable[[str], bytes], seconds: float) -> int:
         inbox = self._connection.inbox
         reply, answer = inbox.expect()
+        timer = asyncio.get_running_loop().call_later(seconds, _time_is_up, answer)
         try:
             self._connection.nc.send(write(reply))
             await self._connection.nc.drain_socket()
-            await asyncio.wait([answer], timeout=seconds)
-            if not answer.done():
-                # If it was our own loop that stood still, the answer is in the socket and not read yet.
-                await asyncio.wait([answer], timeout=_STALL)
-            if not answer.done():
-                raise TimeoutError
-            return _sequence(*answer.result())
+            return _sequence(*await answer)
         finally:
+            timer.cancel()
             inbox.forget(reply)
 
     async def _find(self, witness: "_Witness") -> int | None:
@@ -374,6 +370,17 @@ class _Answer(Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(_Answer).decode
+
+
+def _time_is_up(answer: "asyncio.Future[Reply]") -> None:
+    """If it was our own loop that stood still, the answer is in the socket and not read yet: look again in a moment."""
+    asyncio.get_running_loop().call_later(_STALL, _give_up, answer)
+
+
+def _give_up(answer: "asyncio.Future[Reply]") -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())
+        answer.exception()  # seen: whoever asked may have given up already
 
 
 def _sequence(header: bytes, payload: bytes) -> int:

@@ -185,6 +185,10 @@ class Decisions:
         """Whether the ends of a run's parts all stand in the log, with nothing unread before them."""
         return run_id not in self._unconfirmed
 
+    @property
+    def has_unconfirmed_ends(self) -> bool:
+        return bool(self._unconfirmed)
+
     def confirm(self, run_id: str) -> None:
         """What was decided about a run has been read back."""
         parent = run_id.rpartition("~")[0]

@@ -150,12 +150,11 @@ class Owner:
         lived all the time since it last did this, however late it is."""
         cursor = self.state.cursor
         since = cursor.alive or cursor.time or now
-        oldest = self.oldest_due()
-        known_until = (
-            self.schedules.loaded_until if oldest is None else min(oldest, self.schedules.loaded_until)
-        )
-        if not lived and now - since > GRACE and known_until < now - GRACE:
-            self._overdue.nobody_decided(since, now)
+        if not lived and now - since > GRACE:
+            oldest = self.oldest_due()
+            loaded = self.schedules.loaded_until
+            if (loaded if oldest is None else min(oldest, loaded)) < now - GRACE:
+                self._overdue.nobody_decided(since, now)
         if now > cursor.alive:
             self._move_cursor(alive=now)
         if not cursor.time:
@@ -191,6 +190,11 @@ class Owner:
         if type(event) is not DependencyCompleted or event.run_id not in self.state.dependencies:
             return False
         return event.of in self.state.dependencies[event.run_id].seen.get(event.dependency, ())
+
+    @property
+    def awaits_own_frames(self) -> bool:
+        """Whether something follows from a decision once it has been read back."""
+        return self._decisions.has_unconfirmed_ends
 
     @property
     def is_caught_up(self) -> bool:
@@ -293,8 +297,9 @@ class Owner:
         self._cover(self.state.cursor.time)
         taken = self._decisions.take_pass()
         outbox = self.state.notices.outbox
-        taken.notices = [notice for notice in outbox.values() if notice.key not in self._notices_sent]
-        self._notices_sent.update(notice.key for notice in taken.notices)
+        if outbox:
+            taken.notices = [notice for notice in outbox.values() if notice.key not in self._notices_sent]
+            self._notices_sent.update(notice.key for notice in taken.notices)
         return taken
 
     @property
@@ -337,7 +342,8 @@ class Owner:
         unsettled = self.backlog.oldest_unsettled
         cursor = self.state.cursor
         settled = cursor.jobs if unsettled is None else unsettled - 1
-        move_cursor(self.state, replace(cursor, time=time, settled=settled))
+        if time != cursor.time or settled != cursor.settled:
+            move_cursor(self.state, replace(cursor, time=time, settled=settled))
 
     def _move_cursor(self, **changes: int) -> None:
         self.state.cursor = replace(self.state.cursor, **changes)

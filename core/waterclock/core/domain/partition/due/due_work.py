@@ -76,8 +76,11 @@ class DueWork:
             else:
                 self._schedules.wait(item)
         self._decisions.late = bool(backlog)
-        self._decisions.behind = now - (self._late_since() or now)
-        more = self._decide_waiting(now) if backlog else False
+        self._decisions.behind = 0
+        more = False
+        if backlog:
+            self._decisions.behind = now - (self._late_since() or now)
+            more = self._decide_waiting(now)
         left = self._wheel.next_due()
         return more or (left is not None and left <= now)
 

@@ -28,6 +28,8 @@ class Wheel(Generic[T]):
         self._overdue: deque[tuple[int, T]] = deque()
         """Due, in the order of their times, but for what was added when it was due already."""
         self._size = 0
+        self._next: tuple[int, int, int] | None = None
+        self._next_is_known = True
 
     def __len__(self) -> int:
         return self._size
@@ -58,16 +60,14 @@ class Wheel(Generic[T]):
                 self._tick = max(self._tick, start)
                 items = self._slots[level].pop(slot)
                 self._occupied[level] &= ~(1 << slot)
-                if level == 0:
-                    due.extend(items)
+                self._next_is_known = False
+                if level < _LEVELS - 1 and start + (1 << (level * _BITS)) - 1 <= target:
+                    due.extend(items)  # all of them are due; in the last level some may be of much later
                 else:
-                    if level < _LEVELS - 1 and start + (1 << (level * _BITS)) - 1 <= target:
-                        due.extend(items)  # all of them are due; in the last level some may be of much later
-                    else:
-                        for at, item in items:
-                            self._place(at, item)
-                        due.extend(overdue)
-                        overdue.clear()
+                    for at, item in items:
+                        self._place(at, item)
+                    due.extend(overdue)
+                    overdue.clear()
                 found = self._next_occupied()
             due.sort(key=_due)
             overdue.extend(due)
@@ -93,9 +93,16 @@ class Wheel(Generic[T]):
         slot = (tick >> (level * _BITS)) & _MASK
         self._slots[level].setdefault(slot, []).append((due, item))
         self._occupied[level] |= 1 << slot
+        self._next_is_known = False
 
     def _next_occupied(self) -> tuple[int, int, int] | None:
-        """(first tick, level, slot) of the earliest occupied slot."""
+        """(first tick, level, slot) of the earliest occupied slot. It stays so while the wheel turns towards it."""
+        if not self._next_is_known:
+            self._next = self._find_next_occupied()
+            self._next_is_known = True
+        return self._next
+
+    def _find_next_occupied(self) -> tuple[int, int, int] | None:
         best: tuple[int, int, int] | None = None
         for level in range(_LEVELS):
             bits = self._occupied[level]
