@@ -102,8 +102,7 @@ async def in_sql(clock: Program, job_id: str) -> tuple[str, datetime | None]:
         row = await connection.fetchrow(
             "SELECT status, next_run_at FROM waterclock.jobs WHERE job_id = $1", job_id
         )
-        assert row is not None
-        return row["status"], row["next_run_at"]
+        return ("", None) if row is None else (row["status"], row["next_run_at"])
     finally:
         await connection.close()
 
