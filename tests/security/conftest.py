@@ -1,6 +1,5 @@
 """One real `waterclock up` for the module: as it is shipped, and with ways in for every kind of stranger."""
 
-import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -99,18 +98,18 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
         assert running.stop() == 0, running.log()[-3000:]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    kept = os.environ.pop("WATERCLOCK_RUN_AS", None)
-    try:
-        limits = {
-            "WATERCLOCK_JOB_PROCESSES": str(JOB_PROCESSES),
-            "WATERCLOCK_JOB_PROCESSES_MAX": str(JOB_PROCESSES),
-            "WATERCLOCK_JOB_FILE_BYTES": str(JOB_FILE_BYTES),
-            "WATERCLOCK_JOB_FILE_BYTES_MAX": str(2 * JOB_FILE_BYTES),
-        }
-        with program(tmp_path_factory.mktemp("shipped") / "data", environment=limits) as running:
-            yield running
-    finally:
-        if kept is not None:
-            os.environ["WATERCLOCK_RUN_AS"] = kept
+    """One for all tests of this folder that ask for it, with limits that can be reached in a test."""
+    environment = {
+        "WATERCLOCK_RUN_AS": "",
+        "WATERCLOCK_JOB_PROCESSES": str(JOB_PROCESSES),
+        "WATERCLOCK_JOB_PROCESSES_MAX": str(JOB_PROCESSES),
+        "WATERCLOCK_JOB_FILE_BYTES": str(JOB_FILE_BYTES),
+        "WATERCLOCK_JOB_FILE_BYTES_MAX": str(2 * JOB_FILE_BYTES),
+        "WATERCLOCK_HTTP_CONNECTIONS": "300",
+        "WATERCLOCK_STREAMS_PER_TOKEN": "5",
+        "WATERCLOCK_METRICS_ACCESS": "token",
+    }
+    with program(tmp_path_factory.mktemp("shipped") / "data", environment=environment) as running:
+        yield running

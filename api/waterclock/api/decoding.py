@@ -4,6 +4,7 @@ The client and the command line use this too, so it imports nothing of the servi
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -13,6 +14,8 @@ from waterclock.proto.problem import field_error
 from waterclock.proto.values import UnfitValue, beyond_bounds, check_document
 
 Q = TypeVar("Q")
+
+_EARLIEST, _LATEST = 1900, 9990
 
 
 def decode(data: bytes, kind: type[Q]) -> Q:
@@ -38,10 +41,16 @@ def convert(fields: Mapping[str, Any], kind: type[Q], *, text: bool) -> Q:
 
 
 def _without_nul(request: Q) -> Q:
-    """A NUL character is no part of anything we know, and the database does not take one."""
+    """A NUL character is no part of anything we know, and the database does not take one. Nor does anybody compute with
+    times at the ends of the calendar."""
     if isinstance(request, msgspec.Struct):
-        for name in request.__struct_fields__:
+        for name, shown in zip(request.__struct_fields__, request.__struct_encode_fields__, strict=True):
             value = getattr(request, name)
+            if isinstance(value, datetime):
+                if value.tzinfo is None:
+                    raise Invalid.field(shown, "needs an offset, as in 2030-01-01T00:00:00Z")
+                if not _EARLIEST < value.year < _LATEST:
+                    raise Invalid.field(shown, f"must be between the years {_EARLIEST} and {_LATEST}")
             for text in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(text, str) and "\0" in text:
                     raise Invalid.field(name, "contains a NUL character")

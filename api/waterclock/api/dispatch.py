@@ -43,7 +43,7 @@ async def answer(app: Application, method: Method[Q, A], request: Q, caller: Cal
 async def answers(app: Application, method: Method[Q, A], request: Q, caller: Caller) -> AsyncIterator[A]:
     caller.must(method)
     request = inward(caller.namespace, request)
-    with STREAMS.labels(method.name).track_inprogress(), _said_to(caller):
+    with app.streams.one_more(caller.actor), STREAMS.labels(method.name).track_inprogress(), _said_to(caller):
         async for item in stream_of(method)(app, request, caller):
             yield outward(caller.namespace, item)
 

@@ -13,6 +13,12 @@ SECONDS = Histogram(
     "waterclock_api_request_seconds", "Time from request to answer.", ("method",), buckets=_SECONDS
 )
 STREAMS = Gauge("waterclock_api_streams", "Streaming calls that are open.", ("method",))
+CUT_OFF = Counter(
+    "waterclock_api_cut_off",
+    "Connections that were ended because of what they sent, by why: a head too large or slow, a body too slow,"
+    " or there are too many.",
+    ("why",),
+)
 ADMISSIONS = Counter(
     "waterclock_api_admissions",
     "Calls that create something: admitted, or refused because the system is behind (saturated) or has too much to read"

@@ -3,14 +3,18 @@
 import asyncio
 import contextlib
 import logging
+import resource
 import socket
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 
 from waterclock.api.application import Application, open_application
 from waterclock.api.auth.nats_login import answering_logins
 from waterclock.api.http import routes
+from waterclock.api.http.browser_guard import HEADERS
 from waterclock.api.http.protocol import Protocol
 from waterclock.api.nats import service as nats_service
 from waterclock.api.readmodels.freshness import known_streams
@@ -26,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
 _DATE_SECONDS = 1.0
+_OWN_FILES = 1000
 
 
 class _Server(uvicorn.Server):
@@ -88,18 +93,20 @@ async def serve_http(app: Application, stop: StopSignal) -> None:
     settings = app.settings
     config = uvicorn.Config(
         routes.build(app),
-        http=Protocol,
+        http=cast(Any, partial(Protocol, most=settings.http_connections)),
+        ws="none",
+        headers=HEADERS,
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_graceful_shutdown=max(1, int(settings.grace_seconds)),
-        h11_max_incomplete_event_size=64 * 1024,
     )
     config.load()
     config.ssl = server_context(settings)
     server = _Server(config)
+    _raise_open_files(settings.http_connections)
     with _listen(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
         log.info("serving", extra={"url": f"{'https' if config.ssl else 'http'}://{host}:{port}"})
@@ -107,6 +114,15 @@ async def serve_http(app: Application, stop: StopSignal) -> None:
         async with supervised() as tasks:
             tasks.spawn(_exit_when_told(server, stop), name="stop of the HTTP server")
             await server.serve(sockets=[listener])
+
+
+def _raise_open_files(connections: int) -> None:
+    """As many as the connections need, and some for ourselves."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _OWN_FILES
+    if soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 async def _exit_when_told(server: _Server, stop: StopSignal) -> None:

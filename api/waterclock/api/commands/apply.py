@@ -9,6 +9,7 @@ from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import scoped
 from waterclock.api.commands import dependencies, job_specs, jobs
+from waterclock.api.commands.own_artifacts import check_artifacts
 from waterclock.api.errors import Conflict, Invalid
 from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.registry import handles
@@ -34,6 +35,7 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     job_id = scoped(spec.namespace, chosen)
     beside = {scoped(spec.namespace, other) for other in request.beside} if request.dry_run else set()
     await dependencies.check(app, job_id, spec, beside)
+    await check_artifacts(app, spec)
     warnings = clear_secrets(spec) or UNSET
     stored = await app.definitions.read(job_id)
     if stored is not None and stored.job.spec.namespace != spec.namespace:

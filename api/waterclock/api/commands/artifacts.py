@@ -63,7 +63,10 @@ async def store(app: Application, content: AsyncIterator[bytes], name: str, call
     if upload is None:
         upload = Upload(size=size, name=name, at=now_us(), actor=caller.actor)
         await app.control.put(upload_key(caller.namespace, artifact), msgspec.json.encode(upload))
-    return artifact_answer(artifact, upload, created=not there)
+        return artifact_answer(
+            artifact, upload, created=True
+        )  # whether others have it too is not theirs to know
+    return artifact_answer(artifact, upload, created=False)
 
 
 async def _pieces(spool: IO[bytes]) -> AsyncIterator[bytes]:

@@ -8,6 +8,7 @@ from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.commands import dependencies, job_specs, similar_definitions
 from waterclock.api.commands.idempotency import accepted, batch_key, new_job, resolve_taken
+from waterclock.api.commands.own_artifacts import check_artifacts
 from waterclock.api.errors import Refused, TooLarge, Unavailable
 from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.eventlog.job_writer import Created
@@ -37,6 +38,7 @@ async def create(app: Application, request: JobRequest, caller: Caller) -> JobAc
     spec = similar_definitions.define(request, now, app.settings, caller, defaults)
     job = new_job(spec, job_specs.chosen_id(request), now, caller, f"{_ORIGIN}{next(_numbers):x}")
     await dependencies.check(app, job.job_id, job.spec)
+    await check_artifacts(app, job.spec)
     await app.admission.admit_job(job.spec, caller.namespace)
     await app.quotas.take(job.spec.namespace)
     try:
@@ -62,6 +64,7 @@ async def batch(app: Application, request: JobBatch, caller: Caller) -> list[Bat
             spec, chosen = similar_definitions.define_line(bytes(line), now, app.settings, caller, defaults)
             job = new_job(spec, chosen, now, caller, f"{call}/{place}")
             await dependencies.check(app, job.job_id, job.spec)
+            await check_artifacts(app, job.spec)
         except Refused as refused:
             results[place] = _refused(place, refused)
         else:

@@ -8,6 +8,7 @@ from msgspec import UNSET, structs
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.commands import dependencies, job_specs
+from waterclock.api.commands.own_artifacts import check_artifacts
 from waterclock.api.errors import Conflict, VersionMismatch
 from waterclock.api.queries import jobs
 from waterclock.api.registry import handles
@@ -32,6 +33,7 @@ async def update(app: Application, request: JobPatch, caller: Caller) -> answers
     definition = await jobs.find(app, request.job_id, caller)
     edited = job_specs.edit(definition.job.spec, request, now_us(), app.settings, defaults)
     await dependencies.check(app, request.job_id, edited)
+    await check_artifacts(app, edited)
     changed = await change(app, request.job_id, caller, command, request.if_match)
     await dependencies.register(app, request.job_id, changed.version, edited)
     return structs.replace(changed, warnings=clear_secrets(edited) or UNSET)

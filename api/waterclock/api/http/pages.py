@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import msgspec
-from litestar import Response, get
+from litestar import Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -14,10 +14,11 @@ from waterclock.api.nats import asyncapi
 from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.store.store import StoreError
-from waterclock.proto import names
+from waterclock.proto import methods, names
 from waterclock.proto.answers import Health
 
 _PROBE_SECONDS = 2.0
+_LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 _METRICS = CONTENT_TYPE_LATEST.partition("; charset")[0]
 """The framework says the character set of any text itself."""
 _FRONT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>waterclock</title>
@@ -58,7 +59,12 @@ def pages(app: Application) -> list[HTTPRouteHandler]:
         return Response(asyncapi.document(), media_type="application/json")
 
     @get(["/metrics", "/v1/metrics"])
-    async def measured() -> Response[bytes]:
+    async def measured(request: Request[Any, Any, Any]) -> Response[bytes]:
+        """It asks every component and the log: not for whoever passes by."""
+        address = request.client.host if request.client else ""
+        access = app.settings.metrics_access
+        if access != "open" and not (access == "loopback" and address in _LOOPBACK):
+            app.gate.admit(methods.SYSTEM_STATUS, request.headers.get("authorization"))
         return Response(await metrics_page.collect(app), media_type=_METRICS)
 
     @get(["/docs", "/v1/docs"])

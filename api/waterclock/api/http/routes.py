@@ -16,6 +16,8 @@ from waterclock.api.dispatch import answer, answers, outages_as_refusals
 from waterclock.api.errors import Refused, Saturated
 from waterclock.api.http import response
 from waterclock.api.http.allowed_methods import AllowedMethods
+from waterclock.api.http.body_budget import BodyBudget
+from waterclock.api.http.browser_guard import BrowserGuard
 from waterclock.api.http.compression import Compression
 from waterclock.api.http.conditional import Conditional
 from waterclock.api.http.direct import DirectMethod
@@ -37,8 +39,9 @@ _BODY_LIMITS = {"json": 16 << 20, "lines": 64 << 20, "bytes": 4 << 30}
 
 def build(app: Application) -> App:
     """The routes, behind what all of them have in common."""
-    routed = DirectMethod(app, methods.JOBS_CREATE, _routed(app))
-    return AllowedMethods(Compression(Conditional(routed)), app.settings.cors_origins)
+    routed = BodyBudget(DirectMethod(app, methods.JOBS_CREATE, _routed(app)))
+    inner = AllowedMethods(Compression(Conditional(routed)), app.settings.cors_origins)
+    return BrowserGuard(inner, app.settings)
 
 
 def _routed(app: Application) -> Litestar:

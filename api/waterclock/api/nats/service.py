@@ -167,8 +167,7 @@ class _Endpoint:
         caller = self._app.gate.admit_over_nats(self.method, request.headers or {})
         caller = msgspec.structs.replace(caller, address=_ADDRESS)
         if self.method.streaming:
-            with self._app.streams.one_more(caller.actor):
-                await self._stream(request, caller)
+            await self._stream(request, caller)
             return
         async with self._waiting.turn(caller.actor), self._slots:
             await self._app.admission.before_body(self.method, caller.namespace)

@@ -5,6 +5,7 @@ on as it comes; the events of the run tell when an attempt ends and another begi
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
+from waterclock.api.errors import NotFound
 from waterclock.api.queries.changes import status_after
 from waterclock.api.queries.runs import find
 from waterclock.api.registry import streams
@@ -28,6 +30,7 @@ from waterclock.proto.verdicts import TERMINAL
 
 _CHUNK_BYTES = 256 * 1024
 _EXECUTOR_SECONDS = 1.0
+_RUN = re.compile(r"[\w=@~+:-]{1,1000}", re.ASCII)
 
 
 @streams(methods.RUNS_LOG)
@@ -56,6 +59,8 @@ async def _until_now(app: Application, run: Run, request: LogQuery) -> AsyncIter
 
 async def _follow(app: Application, request: LogQuery, caller: Caller) -> AsyncIterator[LogChunk]:
     run_id, chunks = request.run_id, LogChunks(request.offset)
+    if not _RUN.fullmatch(run_id):  # it is about to be part of a subject
+        raise NotFound.because(f"there is no run {run_id[:100]}")
     deadline = (
         None if request.stay_seconds is None else asyncio.get_running_loop().time() + request.stay_seconds
     )

@@ -32,6 +32,7 @@ from waterclock.proto.verdicts import TERMINAL
 _CLOCK_SKEW = timedelta(seconds=2)
 """How far a caller's clock may be from the server's."""
 _BATCH = 500
+_SEQUENCE_DIGITS = 18
 
 
 class _Position(Struct, frozen=True):
@@ -44,9 +45,13 @@ class _Position(Struct, frozen=True):
     @classmethod
     def read(cls, text: str) -> "_Position":
         jobs, dash, runs = text.partition("-")
-        if not (dash and jobs.isascii() and jobs.isdigit() and runs.isascii() and runs.isdigit()):
+        if not (dash and _is_sequence(jobs) and _is_sequence(runs)):
             raise Invalid.field("after", "not a position; take it from a change")
         return cls(int(jobs), int(runs))
+
+
+def _is_sequence(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _SEQUENCE_DIGITS
 
 
 @streams(methods.EVENTS_WATCH)

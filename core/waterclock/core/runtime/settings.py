@@ -41,6 +41,9 @@ Processes = Annotated[int, Meta(ge=1, le=4_000_000, description="a number from 1
 Directory = Annotated[Path, Meta(description="a directory")]
 File = Annotated[Path, Meta(description="a file")]
 Tls = Annotated[Literal["auto", "on", "off"], Meta(description="auto, on or off")]
+HostName = Annotated[
+    str, Meta(pattern=r"^(\*|[A-Za-z0-9._-]{1,253})$", description="host names separated by commas")
+]
 Host = Annotated[str, Meta(min_length=1, description="an address to listen on")]
 NatsUrl = Annotated[
     str,
@@ -136,11 +139,21 @@ class Settings(Struct, frozen=True, kw_only=True):
     cors_origins: tuple[Origin, ...] = ()
     """Web pages of other origins that may call the api: `https://ops.example.org`, several separated by commas; `*` for
     all. A page brings its token itself: cookies are never taken from another origin."""
+    allowed_hosts: tuple[HostName, ...] = ()
+    """Names by which callers may reach the api, beside addresses, names without a dot and those that no public DNS has:
+    `jobs.example.org`, several separated by commas; `*` for any."""
+    metrics_access: Annotated[
+        Literal["loopback", "token", "open"], Meta(description="loopback, token or open")
+    ] = "loopback"
+    """Who may read `/metrics`: whoever has a token, and with `loopback` also whoever is on this machine, with `open`
+    everybody."""
+    http_connections: Annotated[int, Meta(ge=1, le=100_000, description="a number from 1 to 100000")] = 2000
+    """How many connections the REST interface keeps open at once."""
     rate_limit: Annotated[float, Meta(gt=0, le=1e6, description="requests a second, above 0")] | None = None
     """Requests a second for tokens made without a rate of their own; the one that `up` writes has none."""
 
     streams_per_token: Annotated[int, Meta(ge=1, le=100_000, description="a number from 1 to 100000")] = 100
-    """How many watches, logs and other streams whoever has a token may follow at a time, at each api over NATS."""
+    """How many watches, logs and other streams whoever has a token may follow at a time, at each api."""
 
     # Size of the installation
     partitions: Annotated[int, Meta(ge=1, le=4096, description="a number from 1 to 4096")] = 16

@@ -5,6 +5,7 @@ A run that would wait long is snoozed instead, so that it does not keep its exec
 
 import asyncio
 
+from waterclock.core.domain.ids import DEFAULT_NAMESPACE
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.attempt_record import Result, Snoozed
@@ -20,6 +21,11 @@ def is_limited(spec: JobSpec) -> bool:
     return spec.concurrency_key is not None or spec.rate_key is not None
 
 
+def _of_namespace(spec: JobSpec, key: str) -> str:
+    """A key is its namespace's own. In the default one it is as it always was; no namespace's name has a `=`."""
+    return key if spec.namespace == DEFAULT_NAMESPACE else f"{spec.namespace}={key}"
+
+
 class Admission:
     def __init__(self, concurrency: ConcurrencyLimits, rates: RateLimits) -> None:
         self.concurrency = concurrency
@@ -31,11 +37,12 @@ class Admission:
         permit = None
         if spec.concurrency_key is not None:
             limit = spec.concurrency_limit or 1
-            permit = await self.concurrency.acquire(spec.concurrency_key, limit, running)
+            key = _of_namespace(spec, spec.concurrency_key)
+            permit = await self.concurrency.acquire(key, limit, running)
             if permit is None:
                 return self._not_admitted(running, f"{limit} with the key {spec.concurrency_key} are running")
         if spec.rate_key is not None and spec.rate_per_second:
-            wait = await self._rates.reserve(spec.rate_key, spec.rate_per_second)
+            wait = await self._rates.reserve(_of_namespace(spec, spec.rate_key), spec.rate_per_second)
             if wait > LONGEST_HOLD_SECONDS:
                 if permit is not None:
                     await self.concurrency.release(permit)

@@ -12,10 +12,10 @@ import msgspec
 from yarl import URL
 
 from waterclock.core.domain.instants import rfc3339
+from waterclock.core.runtime.public_addresses import NotPublic, PublicResolver, is_address, require_public
 from waterclock.executor.attempt_record import Attempt, Failed, Result, Succeeded
 from waterclock.executor.in_flight import RunningAttempt
 from waterclock.executor.logs.output import OutputLog, OutputLogs
-from waterclock.executor.perform.public_addresses import NotPublic, PublicResolver, is_address, require_public
 from waterclock.executor.perform.results import OUTPUT_LIMIT, parse_output
 from waterclock.proto.spec import Http
 

@@ -102,6 +102,8 @@ def receiver_of(settings: Settings) -> Receiver:
         key_id=settings.alert_key_id,
         routing_key=settings.alert_routing_key,
         timeout_seconds=settings.alert_timeout_seconds,
+        private=settings.http_private,
+        loopback=bool(settings.http_loopback),
     )
 
 

@@ -12,6 +12,7 @@ TIMESTAMP = "Waterclock-Timestamp"
 SIGNATURE = "Waterclock-Signature"
 WINDOW_SECONDS = 300
 """How old a call may be: what was overheard cannot be repeated later."""
+_LONGEST_TIME = 12
 
 
 def signed(body: bytes, *, secret: str, key_id: str, now: int) -> dict[str, str]:
@@ -24,7 +25,13 @@ def verify(
 ) -> bool:
     """Whether a call comes from who has the secret of that key, unchanged and just now."""
     secret = secrets.get(key_id)
-    if secret is None or not timestamp.isdecimal() or abs(now - int(timestamp)) > WINDOW_SECONDS:
+    if (
+        secret is None
+        or not (timestamp.isascii() and timestamp.isdecimal())
+        or len(timestamp) > _LONGEST_TIME
+    ):
+        return False
+    if abs(now - int(timestamp)) > WINDOW_SECONDS or not signature.isascii():
         return False
     return hmac.compare_digest(signature, f"v1={_digest(secret, timestamp, body)}")
 

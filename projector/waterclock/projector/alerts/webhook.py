@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -41,6 +42,9 @@ class Receiver(Struct, frozen=True, kw_only=True):
     key_id: str = "1"
     routing_key: str = ""
     timeout_seconds: float = 10.0
+    private: bool = False
+    """It may be on a private net, as HTTP jobs may with `http_private`."""
+    loopback: bool = False
 
 
 class Webhook:
@@ -54,8 +58,13 @@ class Webhook:
     async def open(cls, receiver: Receiver, source: str) -> AsyncIterator["Webhook"]:
         import aiohttp  # late: a process without alerts does without it
 
+        from waterclock.core.runtime.public_addresses import PublicResolver
+
         timeout = aiohttp.ClientTimeout(total=receiver.timeout_seconds)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
+        connector = aiohttp.TCPConnector(
+            use_dns_cache=False, resolver=None if receiver.private else PublicResolver(receiver.loopback)
+        )
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector, trust_env=False) as session:
             yield cls(receiver, session, source)
 
     async def send(self, alert: Alert) -> None:
@@ -67,6 +76,7 @@ class Webhook:
         if to.secret is not None:
             headers |= signed(body, secret=to.secret, key_id=to.key_id, now=int(time.time()))
         try:
+            self._check_address()
             async with self._session.post(
                 to.url, data=body, headers=headers, allow_redirects=False
             ) as answer:
@@ -74,6 +84,14 @@ class Webhook:
                     raise DeliveryFailed(f"HTTP {answer.status}", _seconds(answer.headers.get("Retry-After")))
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise DeliveryFailed(f"{type(error).__name__}: {error}".rstrip(": ")) from error
+
+    def _check_address(self) -> None:
+        """An address needs no resolver, and so would not be checked."""
+        from waterclock.core.runtime.public_addresses import is_address, require_public
+
+        host = urlsplit(self._receiver.url).hostname or ""
+        if not self._receiver.private and is_address(host):
+            require_public(host, self._receiver.loopback)
 
 
 def _header(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from waterclock.executor.perform.public_addresses import NotPublic, PublicResolver, is_address, require_public
+from waterclock.core.runtime.public_addresses import NotPublic, PublicResolver, is_address, require_public
 
 
 @pytest.mark.parametrize(
