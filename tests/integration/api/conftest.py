@@ -4,6 +4,8 @@
 """
 
 import asyncio
+import os
+import pwd
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -104,6 +106,7 @@ def settings_for(directory: Path, nats_url: str, database_url: str | None) -> Se
         token=TOKEN,
         partitions=4,
         grace_seconds=2,
+        run_as=pwd.getpwuid(os.geteuid()).pw_name,  # tests let jobs write where only we can
     )
 
 

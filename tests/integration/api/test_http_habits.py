@@ -3,15 +3,17 @@
 import asyncio
 import gzip
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
+from msgspec import structs
 
 from support.waiting import eventually
 from waterclock.api.http import routes
-from waterclock.api.http.allowed_methods import AllowedMethods, allowed
+from waterclock.api.http.allowed_methods import allowed
 from waterclock.api.http.compression import Compression
 from waterclock.core.runtime.settings import SettingsError, load
 from waterclock.proto.methods import METHODS
@@ -218,7 +220,8 @@ async def test_other_origins_are_let_in_by_the_setting_alone(house: Served) -> N
     asked = {"Origin": "https://ops.example.org", "Access-Control-Request-Method": "PATCH"}
     closed = await house.http.options("/v1/jobs/x", headers=asked)
     assert not [name for name in closed.headers if name.startswith("access-control")]
-    allowing = AllowedMethods(routes.build(house.app), ["https://ops.example.org"])
+    settings = structs.replace(house.settings, cors_origins=("https://ops.example.org",))
+    allowing = routes.build(replace(house.app, settings=settings))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(allowing), base_url="http://127.0.0.1", headers=headers

@@ -79,7 +79,7 @@ async def test_output_is_kept_and_served_as_it_was(house: Served) -> None:
 
 
 async def test_output_is_followed_while_it_is_said(house: Served) -> None:
-    go = house.settings.data / "go"
+    go = house.settings.data.parent / f"{house.settings.data.name}-go"
     created = await house.client.jobs.create(
         name="slow", command=f"echo first; while ! test -e {go}; do sleep 0.05; done; echo last"
     )
@@ -130,7 +130,7 @@ async def test_deleting_a_job_stops_what_it_runs(house: Served) -> None:
 
 
 async def test_a_dead_letter_is_listed_and_tried_again(house: Served) -> None:
-    flag = house.settings.data / "repaired"
+    flag = house.settings.data.parent / f"{house.settings.data.name}-repaired"
     created = await house.client.jobs.create(name="broken", command=["test", "-e", str(flag)], max_retries=0)
     run = await finished(house, created.job_id)
     assert run.status == "FAILED"
