@@ -23,6 +23,7 @@ SECRETS = (
     "nats_url",
     "database_url",
     "secrets_key",
+    "nats_issuer_seed",
     "alert_secret",
     "alert_routing_key",
     "alert_webhook",
