@@ -285,6 +285,7 @@ async def test_who_is_there(house: Served) -> None:
         "confinement",
         "queues",
         "read models",
+        "quarantine",
     ]
 
 
