@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
+_OURS = "waterclock-service"
 
 
 def limit_memory(limit: int) -> str:
@@ -53,7 +54,10 @@ def _own() -> Path | None:
         return None
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         if line.startswith("0::"):
-            return _ROOT / line[3:].strip().lstrip("/")
+            here = _ROOT / line[3:].strip().lstrip("/")
+            return (
+                here.parent if here.name == _OURS else here
+            )  # another executor of this service has moved us down
     return None
 
 
@@ -70,7 +74,7 @@ def _is_delegated(here: Path) -> bool:
 
 def _move_down(here: Path) -> None:
     """A cgroup that passes a controller on may hold no process itself: those that are in ours move one down."""
-    inner = here / "waterclock"
+    inner = here / _OURS
     inner.mkdir(exist_ok=True)
     for pid in (here / "cgroup.procs").read_text().split():
         try:
