@@ -103,7 +103,11 @@ def test_it_is_nowhere(waterclock: Program, echo: tuple[str, list[str]], tmp_pat
             "env": {"PW": by_reference},
         },
         {"name": "h", "http": {"url": f"{url}/good", "headers": {"Authorization": by_reference}}},
-        {"name": "b", "http": {"url": f"{url}/bad", "headers": {"Authorization": by_reference}}},
+        {
+            "name": "b",
+            "http": {"url": f"{url}/bad", "headers": {"Authorization": by_reference}},
+            "max_retries": 0,
+        },
     ]
     for handler in ("echo_async", "echo_thread", "echo_process"):
         definitions.append({"name": handler, "handler": handler, "queue": "canary"})
