@@ -68,6 +68,14 @@ class World:
     async def secret(self) -> str:
         return (await self.house.client.secrets.set(f"walked-{secrets.token_hex(4)}", value="walked")).name
 
+    async def unreadable(self) -> str:
+        """A record that an api has just tried to read."""
+        key = f"backfill.default.{secrets.token_hex(8)}"
+        revision = await self.house.app.control.put(key, b"no backfill")
+        await self.house.client.backfills.list()
+        await self.house.app.control.delete(key)
+        return f"{self.house.app.control.stream}.{revision}"
+
     async def artifact(self) -> str:
         return (await self.house.client.artifacts.push(secrets.token_bytes(8))).artifact
 
@@ -167,6 +175,10 @@ SAMPLES: dict[str, Sample] = {
     "secrets.list": fixed(),
     "secrets.delete": of("name", World.secret),
     "secrets.rotate_key": fixed(),
+    "quarantine.list": fixed(),
+    "quarantine.show": of("record_id", World.unreadable),
+    "quarantine.drop": of("record_id", World.unreadable),
+    "tokens.whoami": fixed(),
     "ids.find": fixed(kind="job", prefix="k"),
 }
 

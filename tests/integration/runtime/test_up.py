@@ -110,7 +110,7 @@ def test_data_that_cannot_be_written_end_it_with_2_and_a_line(tmp_path: Path) ->
 
 async def _is_as_the_contract_says(running: Running) -> None:
     data, connection = running.data, connection_of(running.data)
-    assert set(connection) == {"http", "nats", "database", "database_reader", "token"}
+    assert set(connection) == {"http", "nats", "nats_inbox", "database", "database_reader", "token"}
     assert stat.S_IMODE((data / "connection.json").stat().st_mode) == 0o600
     assert running.log.read_text().count(f"ready: {connection['http']}\n") == 1
     assert set(read_processes(data)) == {"nats", "postgres", "scheduler", "executor", "projector", "api"}

@@ -67,12 +67,12 @@ class Puller:
         self._tasks: Tasks | None = None
         self._planned = False
         self._stopped = False
+        self._wants_consumers = False
         self._pull_over = asyncio.Event()
 
     @asynccontextmanager
     async def pulling(self) -> AsyncIterator[None]:
         """Pull while the scope lasts, or until `stop`."""
-        await self._ensure_consumers()
         async with WorkQueue.open(
             self._connection, names.WORK, deliver=self._deliver, over=self._over
         ) as queue:
@@ -81,6 +81,7 @@ class Puller:
             try:
                 async with supervised() as tasks:
                     self._tasks = tasks
+                    self._want_consumers()
                     tasks.keep(self._activate_all_now_and_then(), name="pull from every source")
                     tasks.keep(self._watch_ages(), name="watch the age of waiting work")
                     tasks.keep(
@@ -164,7 +165,7 @@ class Puller:
         unanswered, source.requested = source.requested, 0
         self._pull_over.set()
         if missing:
-            self._in_background(self._ensure_consumers())
+            self._want_consumers()
         if unanswered:
             source.is_empty()
             if source.end_listening is None:
@@ -231,15 +232,24 @@ class Puller:
         except (LogError, msgspec.DecodeError):
             pass
 
+    def _want_consumers(self) -> None:
+        """Ask for them until they are there; until then there is nothing to pull from. Not awaited: who is told to stop
+        meanwhile must not wait for a scheduler."""
+        if not self._wants_consumers:
+            self._wants_consumers = True
+            self._in_background(self._ensure_consumers())
+
     async def _ensure_consumers(self) -> None:
         routes = {(source.route, source.tier) for source in self._sources.values()}
-        while True:
+        while not self._stopped:
             try:
                 await ask_for_work_consumers(self._connection, routes)
-                return
+                break
             except LogError as error:
                 _log.info("the work consumers are not there yet", extra={"error": str(error)})
                 await asyncio.sleep(0.5)
+        self._wants_consumers = False
+        self._activate_all()
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
         if self._tasks is not None:
