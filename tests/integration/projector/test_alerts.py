@@ -132,6 +132,7 @@ async def appending(log: Log, receiver: Receiver, **settings: Any) -> AsyncItera
         "data": Path("."),
         "partitions": PARTITIONS,
         "alert_webhook": receiver.url,
+        "http_loopback": True,
         "alert_secret": SECRET,
         "alert_key_id": "k7",
         "alert_timeout_seconds": 0.3,
