@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 import asyncpg
 import nats
 
+from support.waiting import eventually
+
 
 async def delete_streams(url: str) -> None:
     client = await nats.connect(url)
@@ -28,5 +30,17 @@ async def fresh_database(server_url: str) -> AsyncIterator[str]:
         await connection.execute(f"CREATE DATABASE {name}")
         yield urlsplit(server_url)._replace(path=f"/{name}").geturl()
     finally:
-        await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        await connection.close()
+        try:
+            await eventually(
+                lambda: _drop(connection, name),
+                f"{name} to be dropped",
+                through=(asyncpg.InsufficientPrivilegeError,),
+            )
+        finally:
+            await connection.close()
+
+
+async def _drop(connection: asyncpg.Connection, name: str) -> bool:
+    """An owner that is no superuser cannot end the server's own work on a database, such as a vacuum."""
+    await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    return True
