@@ -2,8 +2,9 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 
-# Tests that start no server compute, and the others wait: they run beside each other.
+# Tests that start no server compute, and the others mostly wait: they run beside each other, in three groups.
 PURE := tests/unit tests/simulation
+WHOLE := tests/acceptance tests/chaos tests/security
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -31,9 +32,12 @@ test: $(VENV)/.installed-dev ## every test, about 10 minutes: ARGS="tests/unit -
 ifdef ARGS
 	@exec $(BIN)/python -m pytest $(ARGS)
 else
-	@mkdir -p .cache; nice $(BIN)/python -m pytest -o cache_dir=.cache/pure-tests $(PURE) >.cache/pure-tests.log 2>&1 & pure=$$!; \
-	$(BIN)/python -m pytest $(PURE:%=--ignore=%); served=$$?; \
-	wait $$pure; computed=$$?; cat .cache/pure-tests.log; exit $$((served || computed))
+	@mkdir -p .cache; \
+	nice $(BIN)/python -m pytest -o cache_dir=.cache/pure-tests $(PURE) >.cache/pure-tests.log 2>&1 & pure=$$!; \
+	$(BIN)/python -m pytest -o cache_dir=.cache/whole-tests $(WHOLE) >.cache/whole-tests.log 2>&1 & whole=$$!; \
+	$(BIN)/python -m pytest $(PURE:%=--ignore=%) $(WHOLE:%=--ignore=%); parts=$$?; \
+	wait $$whole; whole=$$?; cat .cache/whole-tests.log; \
+	wait $$pure; pure=$$?; cat .cache/pure-tests.log; exit $$((parts || whole || pure))
 endif
 
 .PHONY: check

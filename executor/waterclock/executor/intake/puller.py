@@ -43,6 +43,9 @@ _WARM_WAIT_SECONDS = 0.25
 _HINT_WAIT_SECONDS = 0.25
 _MANY_FREE_SLOTS = 8
 _UNREADABLE_SECONDS = 30.0
+_CONSUMERS_SECONDS = 1.0
+"""How long nothing is pulled at first, while the consumers are being made: else those that are there already would be
+served first, whatever their priority. Then what there is is pulled, in case nobody makes any."""
 
 Dispatch = Callable[[Sequence[WorkItem], Delivery], None]
 
@@ -68,6 +71,8 @@ class Puller:
         self._planned = False
         self._stopped = False
         self._wants_consumers = False
+        self._began = False
+        """Whether anything is pulled yet."""
         self._pull_over = asyncio.Event()
 
     @asynccontextmanager
@@ -82,16 +87,17 @@ class Puller:
                 async with supervised() as tasks:
                     self._tasks = tasks
                     self._want_consumers()
+                    timer = asyncio.get_running_loop().call_later(_CONSUMERS_SECONDS, self._begin)
                     tasks.keep(self._activate_all_now_and_then(), name="pull from every source")
                     tasks.keep(self._watch_ages(), name="watch the age of waiting work")
                     tasks.keep(
                         sweep_after_restarts(self._connection, queue, self._sources.values()),
                         name="sweep finished work",
                     )
-                    self.wake()
                     try:
                         yield
                     finally:
+                        timer.cancel()
                         self._stopped = True
                         self._tasks = None
             finally:
@@ -115,7 +121,7 @@ class Puller:
     def _plan(self) -> None:
         self._planned = False
         free = self._slots.free
-        if self._stopped or free <= 0 or self._queue is None or not self._may_pull():
+        if not self._began or self._stopped or free <= 0 or self._queue is None or not self._may_pull():
             return
         active = [source for source in self._sources.values() if not source.quiet and not source.requested]
         if len(active) > 1:
@@ -249,7 +255,12 @@ class Puller:
                 _log.info("the work consumers are not there yet", extra={"error": str(error)})
                 await asyncio.sleep(0.5)
         self._wants_consumers = False
+        self._began = True
         self._activate_all()
+
+    def _begin(self) -> None:
+        self._began = True
+        self.wake()
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
         if self._tasks is not None:
