@@ -192,7 +192,7 @@ class _Installation:
                 ),
             )
 
-    def _addresses(self, token: str) -> ConnectionInfo:
+    def _addresses(self, token: str, inbox: str | None = None) -> ConnectionInfo:
         settings = self._settings
         scheme = "http" if settings.http_cert is None else "https"
         host = LOOPBACK if settings.host in ("0.0.0.0", "::") else settings.host
@@ -203,7 +203,7 @@ class _Installation:
             database=settings.database_url or self._postgres.url,
             database_reader=self._postgres.reader_url if settings.database_url is None else None,
             token=token,
-            nats_inbox=settings.nats_inbox if settings.nats_url else inbox_of(BOOTSTRAP),
+            nats_inbox=settings.nats_inbox if settings.nats_url else inbox or inbox_of(BOOTSTRAP),
         )
 
     def _follow_moved_servers(self) -> None:
@@ -214,10 +214,10 @@ class _Installation:
         before = self._connection
         if before is None:
             return
-        kept = read_connection(self._data)  # its token may have been replaced since
-        now = self._addresses(before.token if kept is None else kept.token)
+        now = self._addresses(before.token, before.nats_inbox)
+        kept = read_connection(self._data)  # its token may have been replaced since: that is no move
         try:
-            self._write_addresses(now)
+            self._write_addresses(now if kept is None else self._addresses(kept.token, kept.nats_inbox))
         except OSError as error:
             _log.error("cannot write connection.json", extra={"reason": str(error)})
         if now == before:
