@@ -35,6 +35,7 @@ PEERS: dict[str, Peer] = {
         jobs=100_000,
         node=True,
         prepares=True,
+        services=("work", "work"),
         remark="deletes finished jobs",
     ),
     "pgqueuer": Peer(
@@ -45,6 +46,7 @@ PEERS: dict[str, Peer] = {
         shown=("pgqueuer",),
         jobs=60_000,
         prepares=True,
+        services=("work", "work"),
         remark="deletes finished jobs, keeps a log of them",
     ),
     "bullmq": Peer(

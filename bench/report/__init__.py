@@ -19,6 +19,7 @@ def write_report(results: Results) -> None:
 def render(results: Results) -> str:
     parts = [
         _head(results),
+        sections.fastest(results),
         sections.targets(results),
         sections.peers(results),
         sections.start_lag(results),

@@ -4,6 +4,7 @@ from bench.plan import Scenario
 from bench.scenarios.cold_start import cold_start
 from bench.scenarios.components import executor_handlers, executor_memory, fan_out, process_spawn, workflows
 from bench.scenarios.durability import durability
+from bench.scenarios.fastest import fastest
 from bench.scenarios.fire_rate import fire_rate
 from bench.scenarios.floor import floor
 from bench.scenarios.overload import overload
@@ -15,6 +16,7 @@ from bench.scenarios.submit import submit
 from bench.scenarios.submit_single import submit_single
 
 SCENARIOS: dict[str, Scenario] = {
+    "fastest": fastest,
     "cold_start": cold_start,
     "start_lag": start_lag,
     "submit": submit,

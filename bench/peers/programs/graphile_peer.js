@@ -7,7 +7,7 @@ const preset = {
   worker: {
     connectionString: record.SERVER,
     concurrentJobs: 24,
-    pollInterval: 200,
+    pollInterval: 100,
     maxPoolSize: 10,
     localQueue: { size: 500 },
     completeJobBatchDelay: 0,

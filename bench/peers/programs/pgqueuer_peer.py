@@ -1,4 +1,4 @@
-"""PGQueuer on Postgres: batches of a thousand, and its log of finished jobs as by default."""
+"""PGQueuer on Postgres: batches of two hundred for each of two workers, and its log of finished jobs as by default."""
 
 import asyncio
 import signal
@@ -41,7 +41,7 @@ async def work():
             record.ran(int(job.payload.partition(b" ")[0]))
 
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, queuer.shutdown.set)
-        await queuer.run(batch_size=1000, dequeue_timeout=timedelta(seconds=0.25))
+        await queuer.run(batch_size=200, dequeue_timeout=timedelta(seconds=0.1))
 
 
 if __name__ == "__main__":
