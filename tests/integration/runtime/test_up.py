@@ -16,6 +16,8 @@ from pathlib import Path
 
 from support.waiting import eventually, is_alive
 from waterclock.core.runtime.data_directory import read_processes
+from waterclock.core.runtime.embedded.nats import nats_server_binary
+from waterclock.core.runtime.ports import LOOPBACK, reserved_port
 from waterclock.core.runtime.processes.process import Process, spawn
 
 UP = [sys.executable, "-m", "waterclock.api.cli", "up", "--port", "0", "--data"]
@@ -85,6 +87,36 @@ async def test_servers_that_are_there_are_used(tmp_path: Path, nats_url: str, da
         assert connection_of(data)["database"] == database_url
         assert not (data / "nats").exists()
         assert not (data / "postgres").exists()
+
+
+async def test_a_server_without_users_is_used_as_it_is(tmp_path: Path, database_url: str) -> None:
+    """`nats-server -js` as anybody starts it: no accounts, nobody asks for a token."""
+    data = tmp_path / "data"
+    with reserved_port() as port:
+        command = [nats_server_binary(), "-js", "-sd", str(tmp_path / "js"), "-a", LOOPBACK, "-p", str(port)]
+        server = spawn(command, log=tmp_path / "nats.log")
+    try:
+        url = f"nats://{LOOPBACK}:{port}"
+        async with up(data, WATERCLOCK_NATS_URL=url, WATERCLOCK_DATABASE_URL=database_url):
+            words = [
+                "-m",
+                "waterclock.api.cli",
+                "submit",
+                "--data",
+                str(data),
+                "--wait",
+                "hello",
+                "--",
+                "echo",
+                "hello",
+            ]
+            ended = await asyncio.to_thread(
+                subprocess.run, [sys.executable, *words], capture_output=True, text=True
+            )
+            assert ended.returncode == 0, ended.stderr
+    finally:
+        server.send(signal.SIGTERM)
+        await server.wait()
 
 
 async def test_a_worker_that_is_not_there_ends_it_with_2_and_a_line(tmp_path: Path, nats_url: str) -> None:

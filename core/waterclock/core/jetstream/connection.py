@@ -130,6 +130,8 @@ class Connection:
         }
         try:
             await connection._connect(servers, timeout, name=name, inbox_prefix=inbox_prefix, **secrets)
+            if not connection.nc.knows_users:
+                connection.api_prefix = names.JETSTREAM_API
             yield connection
         finally:
             await connection._close()

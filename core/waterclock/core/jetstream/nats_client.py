@@ -66,6 +66,11 @@ class WireClient(Client):
         """Whether the server that we talk to is one of several."""
         return bool(self._server_info.get("cluster"))
 
+    @property
+    def knows_users(self) -> bool:
+        """Whether the server asks who comes; one that does not has no accounts either."""
+        return bool(self._server_info.get("auth_required"))
+
     async def tap(self, subject: str, tap: Tap) -> Callable[[], None]:
         """Subscribe with a plain function, through reconnects too. Returns what ends it."""
         subscription = await self.subscribe(subject, cb=_never_called)
