@@ -133,7 +133,9 @@ class Runner:
         self._reporter.report_start(running)
         timeout = None
         if spec.timeout_seconds is not None:
-            timeout = self._stop_after(running, spec.timeout_seconds)
+            timeout = asyncio.get_running_loop().call_later(
+                spec.timeout_seconds, self._time_out, running, spec.timeout_seconds
+            )
         try:
             secrets = await self._secrets.resolve(spec) if needs_secrets(spec) else None
             if secrets is not None and not isinstance(secrets, AttemptSecrets):
@@ -157,6 +159,6 @@ class Runner:
             if timeout is not None:
                 timeout.cancel()
 
-    def _stop_after(self, running: RunningAttempt, seconds: float) -> asyncio.TimerHandle:
-        cause = StopCause(kind="timed_out", reason=f"timed out after {seconds:g} s", grace=self._stop_grace)
-        return asyncio.get_running_loop().call_later(seconds, running.stop, cause)
+    def _time_out(self, running: RunningAttempt, seconds: float) -> None:
+        reason = f"timed out after {seconds:g} s"
+        running.stop(StopCause(kind="timed_out", reason=reason, grace=self._stop_grace))

@@ -21,7 +21,7 @@ from waterclock.core.domain.job.request_fields import (
     value_or,
 )
 from waterclock.core.domain.job.request_reader import Body, read_leniently, read_preview, read_request
-from waterclock.core.domain.job.schedule import check_future, schedule_of
+from waterclock.core.domain.job.schedule import check_future, says_only_now, schedule_of
 from waterclock.core.domain.job.task import name_by_task, task_of
 from waterclock.core.domain.job.validate import (
     DEFAULT_LIMITS,
@@ -135,6 +135,8 @@ def define_schedule(request: PreviewRequest, now: int) -> Schedule:
 def schedule_like(spec: JobSpec, request: JobRequest, now: int) -> Schedule | None:
     """The schedule of a request that is otherwise like a definition whose request did not say when. None if something
     is wrong with it: then the whole of it is to be looked at, for all that is."""
+    if spec.schedule.schedule_type == "IMMEDIATE" and says_only_now(request):
+        return spec.schedule
     problems = Problems()
     schedule = schedule_of(request, spec.name, now, spec.schedule.schedule_type, problems)
     check_future(schedule, spec.name, now, problems)

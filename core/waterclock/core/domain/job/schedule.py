@@ -40,6 +40,10 @@ _UNSAID: dict[ScheduleType, Schedule] = {
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 
+_MAY_SAY_NOW = ("schedule", "schedule_type")
+_SAY_MORE = tuple(field for field in SCHEDULE_FIELDS if field not in _MAY_SAY_NOW)
+
+
 class _When(msgspec.Struct, frozen=True):
     """What one of the fields above comes to; `field` is where a complaint belongs."""
 
@@ -85,6 +89,15 @@ def schedule_of(
         except InvalidSchedule as error:
             problems.add(error.field, error.reason)
     return schedule
+
+
+def says_only_now(request: JobRequest) -> bool:
+    """Whether all that is said of its schedule is that it runs at once, if anything. Never true of what is wrong."""
+    return (
+        (request.schedule is UNSET or request.schedule == "now")
+        and (request.schedule_type is UNSET or request.schedule_type == "IMMEDIATE")
+        and all(getattr(request, field) is UNSET for field in _SAY_MORE)
+    )
 
 
 def check_future(schedule: Schedule, name: str, now: int, problems: Problems) -> None:
