@@ -30,6 +30,10 @@ async def test_it_goes_on_where_the_earlier_version_ended(version: str, name: st
             assert waterclock.run_of(job_id, 60)["status"] in ENDED
         assert waterclock.get("/v1/jobs/daily")["status"] == "SCHEDULED"
         assert waterclock.get("/v1/jobs/paused")["status"] == "PAUSED"
+        history = waterclock.get("/v1/jobs/paused/versions")
+        assert [(one["change"], one["note"]) for one in history] == [("paused", "holidays"), ("created", "")]
+        back = waterclock.post("/v1/jobs/paused/rollback", {"version": history[-1]["version"]}, status=200)
+        assert (back["version"], back["status"]) == (history[0]["version"], "PAUSED")
         created = waterclock.post("/v1/jobs", {"name": "after the upgrade", "command": "true"})
         assert waterclock.run_of(created["job_id"])["status"] == "SUCCESS"
         again = waterclock.post("/v1/jobs/shell/runNow", status=202)["run_id"]

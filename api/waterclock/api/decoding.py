@@ -40,12 +40,14 @@ def convert(fields: Mapping[str, Any], kind: type[Q], *, text: bool) -> Q:
         refuse(error, kind)
 
 
-def _without_nul(request: Q) -> Q:
+def _without_nul(request: Q, within: str = "") -> Q:
     """A NUL character is no part of anything we know, and the database does not take one. Nor does anybody compute with
     times at the ends of the calendar."""
     if isinstance(request, msgspec.Struct):
         for name, shown in zip(request.__struct_fields__, request.__struct_encode_fields__, strict=True):
-            value = getattr(request, name)
+            value, name, shown = getattr(request, name), within + name, within + shown
+            if isinstance(value, msgspec.Struct):
+                _without_nul(value, f"{shown}.")
             if isinstance(value, datetime):
                 if value.tzinfo is None:
                     raise Invalid.field(shown, "needs an offset, as in 2030-01-01T00:00:00Z")

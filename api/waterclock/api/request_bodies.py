@@ -11,13 +11,14 @@ from waterclock.core.domain.job import parse
 from waterclock.core.domain.job.request_reader import Reader
 from waterclock.core.domain.job.validate import DefinitionLimits, InvalidDefinition, Problems
 from waterclock.core.runtime.clock import now_us
-from waterclock.proto.commands import JobPatch, WorkflowPatch
+from waterclock.proto.commands import JobPatch, JobWhatIf, WorkflowPatch, WorkflowWhatIf
 from waterclock.proto.spec import JobRequest, PreviewRequest
 
 S = TypeVar("S", bound=Struct)
 
 _READERS: dict[type[Struct], Reader[Any]] = {
-    kind: Reader(kind) for kind in (JobRequest, JobPatch, WorkflowPatch, PreviewRequest)
+    kind: Reader(kind)
+    for kind in (JobRequest, JobPatch, JobWhatIf, WorkflowPatch, WorkflowWhatIf, PreviewRequest)
 }
 _LIMITS = DefinitionLimits(body_bytes=64 << 20)
 """Sizes are the method's business, which can name the field."""

@@ -46,6 +46,22 @@ def job_from_row(row: JobRow) -> answers.Job:
     )
 
 
+def job_of_then(definition: Definition) -> answers.Job:
+    """A definition as it was at its version: what the job did, and does next, is no part of that."""
+    job = definition.job
+    return _job(
+        job.job_id,
+        job.spec,
+        status=job.status,
+        version=definition.version,
+        next_run_at=None,
+        last_run=None,
+        created_at=datetime_of(job.created_at),
+        updated_at=datetime_of(job.updated_at),
+        note=job.note,
+    )
+
+
 def next_run_at(
     spec: JobSpec,
     status: JobState,

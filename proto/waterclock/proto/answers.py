@@ -131,6 +131,34 @@ class Job(ShownFields, frozen=True, omit_defaults=False):
     """In the answer to a change: what is taken and should be done better."""
 
 
+class DefinitionVersion(Struct, frozen=True, kw_only=True):
+    """A change of a job or a workflow: every one makes a version."""
+
+    version: int
+    at: datetime
+    """When it was made."""
+    actor: str
+    change: str
+    """What was done: `created`, `updated`, `paused`, `resumed`, `cancelled`, `revived`, `rollback to version 3`."""
+    fields: list[str]
+    """The fields of the definition that differ from the version before."""
+    status: JobState
+    """The job's state from then on."""
+    note: str = ""
+
+
+class Declaration(Struct, frozen=True, kw_only=True):
+    """A job or a workflow as `apply` takes it."""
+
+    job_id: str
+    status: JobState
+    """SCHEDULED or PAUSED. A declaration does not say which."""
+    definition: dict[str, Any] | None
+    """All of it, by the names of a request; null where it cannot be declared."""
+    left_out: str = ""
+    """Why there is no definition."""
+
+
 class JobStatus(Struct, frozen=True, kw_only=True):
     job_id: str
     status: JobState
@@ -170,6 +198,21 @@ class Refusal(Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class BulkResult(Struct, frozen=True, kw_only=True):
+    """What became of many at once. Where there were too many for one call, `next_cursor` says where to go on."""
+
+    matched: int
+    """How many there were in this call; in a dry run, how many there are in all."""
+    done: int
+    """How many are as was asked now, or will be in a moment."""
+    refused: list[Refusal] = []
+    """What could not be done, and why; at most a hundred of them."""
+    more_refused: int = 0
+    """How many more could not be done than are listed."""
+    next_cursor: str | None = None
+    """Where the next call goes on; null: that was all."""
+
+
 class Redriven(Struct, frozen=True, kw_only=True):
     """Runs that were asked to be tried again, and those that could not be."""
 
@@ -189,6 +232,27 @@ class Fire(Struct, frozen=True, kw_only=True):
 
 class Fires(Struct, frozen=True, kw_only=True):
     fires: list[Fire]
+
+
+class WhatIf(Struct, frozen=True, kw_only=True):
+    """The fires of a schedule as it is, and as it would be after an edit that was not made."""
+
+    before: list[Fire]
+    """What fires now, in order; at most a thousand."""
+    after: list[Fire]
+    """What would fire then."""
+    added: int
+    """How many would come to it."""
+    removed: int
+    """How many would go."""
+    status: JobState
+    """Of the job as it is. While it is PAUSED none of these fires."""
+    start: datetime = field(name="from")
+    """The first instant that was compared."""
+    end: datetime = field(name="to")
+    """Compared up to here: where there are too many fires, less far than was asked."""
+    more: bool = False
+    """There are more fires up to the instant that was asked for."""
 
 
 class LogChunk(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,10 +6,12 @@ A definition itself is a `JobRequest` (spec.py).
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Raw, Struct, field
+from msgspec import UNSET, Meta, Raw, Struct, field
 
 from waterclock.proto import names
-from waterclock.proto.policies import Key, Note, SecretName
+from waterclock.proto.fields import about
+from waterclock.proto.policies import Key, Labels, Note, SecretName, Time, Unsaid
+from waterclock.proto.queries import JobFilter, RunFilter, Version
 from waterclock.proto.spec import JobRequest
 
 
@@ -19,6 +21,45 @@ class JobPatch(JobRequest, kw_only=True, forbid_unknown_fields=True, omit_defaul
     job_id: str
     if_match: int | None = None
     """The version the edit is meant for; None: whatever there is."""
+
+
+class JobWhatIf(JobPatch, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An edit that is not made: what would fire then that does not now, and the other way round."""
+
+    start: Annotated[Time | Unsaid, about("The first instant to compare; now if not said.")] = field(
+        default=UNSET, name="from"
+    )
+    end: Annotated[
+        Time | Unsaid, about("Compare up to this instant, at most a year; 31 days if not said.")
+    ] = field(default=UNSET, name="to")
+
+
+class Rollback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An edit that makes a job's definition what it was at a version. Whether it is paused stays as it is."""
+
+    job_id: str
+    version: Version
+    """The version whose definition it is to have again."""
+    if_match: int | None = None
+
+
+class BulkJobs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One change of many jobs and workflows: of some by their ids, or of all that a filter matches. What is as asked
+    already does not match, so that a repeat goes on where it was cut short."""
+
+    action: Annotated[Literal["pause", "resume", "cancel", "runNow"], about("What to do with each of them.")]
+    ids: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
+    """The jobs, by their ids."""
+    filter: JobFilter | None = None
+    """The jobs, by what a listing finds them by; `{}` is every one there is."""
+    dry_run: bool = False
+    note: Note = ""
+    missed: bool = False
+    """With `resume`: take the fires missed while it was paused, by each job's catch-up policy."""
+    idempotency_key: Key | None = None
+    """With `runNow`: a repeat with the same key makes no second run."""
+    cursor: str | None = None
+    """Go on where a call left off: `next_cursor` of its answer."""
 
 
 class PauseJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +104,8 @@ class Apply(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dry_run: bool = False
     beside: Annotated[tuple[str, ...], Meta(max_length=100_000)] = ()
     """Ids that are declared together with this one: a dry run takes them as being there."""
+    mark: Labels = {}
+    """Labels to put on what is created or changed, beside its own. What lacks nothing but these is left as it is."""
 
 
 class CancelRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,6 +117,23 @@ class CancelRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class RetryRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run_id: str
+
+
+class BulkRuns(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One thing asked of many runs: of some by their ids, or of all that a filter matches. Of those only the ones it
+    means something for match: what has not ended is cancelled, what ended badly is tried again."""
+
+    action: Annotated[Literal["cancel", "retry"], about("What to do with each of them.")]
+    ids: Annotated[tuple[str, ...], Meta(max_length=10_000)] = ()
+    """The runs, by their ids."""
+    filter: RunFilter | None = None
+    """The runs, by what a listing finds them by; `{}` is every one there is."""
+    dry_run: bool = False
+    note: Note = ""
+    now: bool = False
+    """With `cancel`: kill at once, without a grace."""
+    cursor: str | None = None
+    """Go on where a call left off: `next_cursor` of its answer."""
 
 
 class DeadLetterFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -190,6 +250,26 @@ class WorkflowPatch(JobRequest, kw_only=True, forbid_unknown_fields=True, omit_d
     """An edit of a workflow: what is not said stays as it is."""
 
     workflow_id: str
+    if_match: int | None = None
+
+
+class WorkflowWhatIf(WorkflowPatch, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An edit of a workflow that is not made: which waves would begin then, and which would not."""
+
+    start: Annotated[Time | Unsaid, about("The first instant to compare; now if not said.")] = field(
+        default=UNSET, name="from"
+    )
+    end: Annotated[
+        Time | Unsaid, about("Compare up to this instant, at most a year; 31 days if not said.")
+    ] = field(default=UNSET, name="to")
+
+
+class WorkflowRollback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An edit that makes a workflow's definition what it was at a version."""
+
+    workflow_id: str
+    version: Version
+    """The version whose definition it is to have again."""
     if_match: int | None = None
 
 

@@ -42,6 +42,8 @@ class JobCreated(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, ta
 class JobUpdated(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_updated"):
     paused_at: Instant | None = None
     """Since when the job is paused: an edit neither pauses nor resumes."""
+    restores: int | None = None
+    """The version whose definition it has again, where that was asked for."""
 
 
 class JobPaused(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_paused"):

@@ -33,9 +33,9 @@ class Rest:
     status: int = 200
     body: Literal["json", "lines", "bytes"] = "json"
     """`lines`: NDJSON or an array, one request each. `bytes`: the body is content, not a request."""
-    answer: Literal["json", "array", "lines", "text", "events", "bytes"] = "json"
+    answer: Literal["json", "array", "lines", "text", "events", "bytes", "declarations"] = "json"
     """`array`: a page as a bare array, its cursor in a `Link` header. `lines`: one JSON document a line. `text`:
-    the text of each chunk. `events`: server-sent events."""
+    the text of each chunk. `events`: server-sent events. `declarations`: one document of all, in YAML or JSON."""
     also: tuple[Verb, ...] = ()
     location: str = ""
     """Where a created thing is found, as a path over the answer's fields."""
@@ -158,6 +158,61 @@ JOBS_RUN_NOW = Method(
     Rest("POST", "/v1/jobs/{job_id}/runNow", 202, location="/v1/runs/{run_id}"),
     command="run-now",
 )
+JOBS_VERSIONS = Method(
+    "jobs.versions",
+    "Who changed a job, when and what, newest first",
+    queries.VersionsQuery,
+    Page[answers.DefinitionVersion],
+    "read",
+    Rest("GET", "/v1/jobs/{job_id}/versions", answer="array"),
+    command="versions",
+)
+JOBS_VERSION = Method(
+    "jobs.version",
+    "A job as it was defined at a version",
+    queries.VersionRef,
+    answers.Job,
+    "read",
+    Rest("GET", "/v1/jobs/{job_id}/versions/{version}"),
+    command="diff",
+)
+JOBS_ROLLBACK = Method(
+    "jobs.rollback",
+    "Give a job the definition again that it had at a version",
+    commands.Rollback,
+    answers.Job,
+    "submit",
+    Rest("POST", "/v1/jobs/{job_id}/rollback"),
+    command="rollback",
+)
+JOBS_WHAT_IF = Method(
+    "jobs.what_if",
+    "What an edit would change about when a job fires; nothing is changed",
+    commands.JobWhatIf,
+    answers.WhatIf,
+    "read",
+    Rest("POST", "/v1/jobs/{job_id}/what-if"),
+    command="update",
+)
+JOBS_BULK = Method(
+    "jobs.bulk",
+    "Pause, resume, cancel or run many jobs at once",
+    commands.BulkJobs,
+    answers.BulkResult,
+    "operate",
+    Rest("POST", "/v1/jobs:bulk"),
+    command="pause",
+)
+JOBS_EXPORT = Method(
+    "jobs.export",
+    "Jobs and workflows as declarations, which `apply` changes nothing with",
+    queries.ExportQuery,
+    answers.Declaration,
+    "read",
+    Rest("GET", "/v1/export", answer="declarations"),
+    streaming=True,
+    command="export",
+)
 JOBS_NEXT = Method(
     "jobs.next",
     "When a job fires next",
@@ -221,6 +276,15 @@ RUNS_RETRY = Method(
     "operate",
     Rest("POST", "/v1/runs/{run_id}/retry"),
     command="retry",
+)
+RUNS_BULK = Method(
+    "runs.bulk",
+    "Cancel many runs at once, or try many again",
+    commands.BulkRuns,
+    answers.BulkResult,
+    "operate",
+    Rest("POST", "/v1/runs:bulk"),
+    command="cancel-run",
 )
 DEAD_LETTERS_LIST = Method(
     "dead_letters.list",
@@ -393,6 +457,42 @@ WORKFLOWS_UPDATE = Method(
     answers.Workflow,
     "submit",
     Rest("PUT", "/v1/workflows/{workflow_id}", also=("PATCH",)),
+    command="workflow update",
+)
+WORKFLOWS_VERSIONS = Method(
+    "workflows.versions",
+    "Who changed a workflow, when and what, newest first",
+    queries.WorkflowVersionsQuery,
+    Page[answers.DefinitionVersion],
+    "read",
+    Rest("GET", "/v1/workflows/{workflow_id}/versions", answer="array"),
+    command="workflow versions",
+)
+WORKFLOWS_VERSION = Method(
+    "workflows.version",
+    "A workflow as it was defined at a version",
+    queries.WorkflowVersionRef,
+    answers.Workflow,
+    "read",
+    Rest("GET", "/v1/workflows/{workflow_id}/versions/{version}"),
+    command="workflow version",
+)
+WORKFLOWS_ROLLBACK = Method(
+    "workflows.rollback",
+    "Give a workflow the definition again that it had at a version",
+    commands.WorkflowRollback,
+    answers.Workflow,
+    "submit",
+    Rest("POST", "/v1/workflows/{workflow_id}/rollback"),
+    command="workflow rollback",
+)
+WORKFLOWS_WHAT_IF = Method(
+    "workflows.what_if",
+    "What an edit would change about when a workflow runs; nothing is changed",
+    commands.WorkflowWhatIf,
+    answers.WhatIf,
+    "read",
+    Rest("POST", "/v1/workflows/{workflow_id}/what-if"),
     command="workflow update",
 )
 WORKFLOWS_CANCEL = Method(

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from waterclock.proto.events import Trigger
 from waterclock.proto.verdicts import AccessAction, JobState, RunStatus
 
 Limit = Annotated[int, Meta(ge=1, le=1000)]
@@ -26,7 +27,9 @@ class JobRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_id: str
 
 
-class JobsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which jobs: all of it must hold. A listing and a bulk change find the same ones by it."""
+
     status: JobState | None = None
     label: tuple[str, ...] = ()
     """`key=value` or `key`; all of them must hold."""
@@ -36,10 +39,60 @@ class JobsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     q: str | None = None
     """Free text, in id, name, labels and what runs."""
     created_after: datetime | None = None
+    """Made at or after this instant."""
     created_before: datetime | None = None
+    """Made before this instant."""
+
+
+class JobsQuery(JobFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sort: Literal["-created_at", "created_at", "name", "-updated_at", "next_run_at"] = "-created_at"
     limit: Limit = 50
     cursor: str | None = None
+
+
+Version = Annotated[int, Meta(ge=1, le=2**53)]
+
+
+class VersionsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    job_id: str
+    limit: Limit = 50
+    cursor: str | None = None
+
+
+class VersionRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    job_id: str
+    version: Version
+
+
+class ExportQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    label: tuple[str, ...] = ()
+    """`key=value` or `key`; all of them must hold. None said: every job and workflow."""
+    after: str | None = None
+    """Go on after the job with this id: they come in the order of their ids."""
+
+
+class RunFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which runs: all of it must hold. A listing and a bulk change find the same ones by it."""
+
+    status: tuple[RunStatus, ...] = ()
+    """One of these; none said: any."""
+    job: str | None = None
+    """Of this job."""
+    workflow_run: str | None = None
+    """Part of this workflow run or fan-out."""
+    label: tuple[str, ...] = ()
+    """`key=value` or `key`, of the job; all of them must hold."""
+    queue: str | None = None
+    executor: str | None = None
+    """The executor that had it last."""
+    trigger: Trigger | None = None
+    """What caused it."""
+    q: str | None = None
+    """Text in the job's name, the run's id or its error."""
+    start: datetime | None = field(default=None, name="from")
+    """Scheduled at or after this instant."""
+    end: datetime | None = field(default=None, name="to")
+    """Scheduled before this instant."""
 
 
 class RunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,6 +189,17 @@ class AuditQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class WorkflowRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workflow_id: str
+
+
+class WorkflowVersionsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workflow_id: str
+    limit: Limit = 50
+    cursor: str | None = None
+
+
+class WorkflowVersionRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    workflow_id: str
+    version: Version
 
 
 class WorkflowRunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -28,6 +28,8 @@ AccessAction = Literal[
     "secret.deleted",
     "secret.key_rotated",
     "quota.set",
+    "jobs.bulk",
+    "runs.bulk",
     "denied",
 ]
 """What is recorded of who may do what."""

@@ -109,6 +109,23 @@ async def fresh_apply(world: World) -> Fields:
     return {"definition": {**DEFINITION, "job_id": f"walked-{secrets.token_hex(4)}"}}
 
 
+async def version_of_job(world: World) -> Fields:
+    job_id = await world.job()
+    return {"job_id": job_id, "version": (await world.house.client.jobs.get(job_id)).version}
+
+
+async def version_of_workflow(world: World) -> Fields:
+    workflow_id = await world.workflow()
+    found = await world.house.client.workflows.get(workflow_id)
+    return {"workflow_id": workflow_id, "version": found.version}
+
+
+async def exported(world: World) -> Fields:
+    mark = secrets.token_hex(4)
+    await world.job(job_id=f"walked-{mark}", labels={"export": mark})
+    return {"label": [f"export={mark}"]}
+
+
 SAMPLES: dict[str, Sample] = {
     "jobs.create": fixed(**DEFINITION),
     "jobs.batch": fixed(jobs=[DEFINITION, {"name": ""}]),
@@ -121,6 +138,12 @@ SAMPLES: dict[str, Sample] = {
     "jobs.pause": of("job_id", World.job, note="x"),
     "jobs.resume": of("job_id", World.job),
     "jobs.run_now": of("job_id", World.job),
+    "jobs.versions": of("job_id", World.job),
+    "jobs.version": version_of_job,
+    "jobs.rollback": version_of_job,
+    "jobs.what_if": of("job_id", World.job, cron="0 5 * * *"),
+    "jobs.bulk": fixed(action="pause", filter={"label": ["team=nobody"]}),
+    "jobs.export": exported,
     "jobs.next": of("job_id", World.job, n=2),
     "jobs.why": of("job_id", World.job),
     "jobs.skip": of("job_id", World.job),
@@ -133,6 +156,7 @@ SAMPLES: dict[str, Sample] = {
     "runs.why": of("run_id", World.run),
     "runs.cancel": of("run_id", World.run),
     "runs.retry": of("run_id", World.failed),
+    "runs.bulk": fixed(action="retry", ids=["nobody@x"]),
     "dead_letters.list": fixed(limit=1),
     "dead_letters.redrive": fixed(run_ids=["nobody@x"]),
     "events.watch": fixed(stay_seconds=0.2),
@@ -146,6 +170,10 @@ SAMPLES: dict[str, Sample] = {
     "workflows.list": fixed(limit=2),
     "workflows.get": of("workflow_id", World.workflow),
     "workflows.update": of("workflow_id", World.workflow, name="renamed"),
+    "workflows.versions": of("workflow_id", World.workflow),
+    "workflows.version": version_of_workflow,
+    "workflows.rollback": version_of_workflow,
+    "workflows.what_if": of("workflow_id", World.workflow, cron="0 5 * * *"),
     "workflows.cancel": of("workflow_id", World.workflow),
     "workflows.run_now": of("workflow_id", World.workflow),
     "workflows.runs": of("workflow_id", World.workflow),
@@ -253,6 +281,8 @@ async def _over_rest(house: Served, method: Method[Any, Any], fields: Fields) ->
             return [json.loads(line) for line in answer.text.splitlines()]
         case "events":
             return [_event(frame) for frame in answer.text.split("\n\n") if frame]
+        case "declarations":
+            return [{"job_id": one["job_id"], "status": "SCHEDULED"} for one in answer.json()]
         case "text":
             return [{"offset": 0, "next": len(answer.content), "text": answer.text, "last": True}]
         case _:

@@ -20,7 +20,12 @@ DEFAULT = DEFAULT_NAMESPACE
 
 S = TypeVar("S")
 
-_IDS = frozenset(("job_id", "run_id", "workflow_id", "workflow_run_id", "backfill_id", "job", "run", "id"))
+_IDS = frozenset(
+    (
+        *("job_id", "run_id", "workflow_id", "workflow_run_id", "backfill_id"),
+        *("job", "run", "workflow_run", "id"),
+    )
+)
 _LISTS = frozenset(("run_ids", "ids", "dependencies", "running"))
 _OPAQUE = frozenset(("payload", "metadata", "labels", "output", "task", "parameters", "spec", "jobs"))
 
@@ -63,11 +68,20 @@ def refusals_outward(namespace: str) -> Iterator[None]:
     except Refused as refused:
         if namespace == DEFAULT:
             raise
-        ours = re.compile(rf"(?<![\w-]){re.escape(namespace)}=(?=[A-Za-z0-9])")
         problem = refused.problem
-        errors = tuple(structs.replace(error, reason=ours.sub("", error.reason)) for error in problem.errors)
-        known = structs.replace(problem, detail=ours.sub("", problem.detail), errors=errors)
+        errors = tuple(
+            structs.replace(error, reason=without_namespace(namespace, error.reason))
+            for error in problem.errors
+        )
+        known = structs.replace(problem, detail=without_namespace(namespace, problem.detail), errors=errors)
         raise type(refused)(known) from refused
+
+
+def without_namespace(namespace: str, text: str) -> str:
+    """A sentence that names ids as their owner knows them."""
+    if namespace == DEFAULT:
+        return text
+    return re.sub(rf"(?<![\w-]){re.escape(namespace)}=(?=[A-Za-z0-9])", "", text)
 
 
 def _walk(value: Any, change: Callable[[str], str]) -> Any:

@@ -87,7 +87,8 @@ def _parameter(field: structs.FieldInfo, is_argument: bool) -> inspect.Parameter
     if field.name in _KNOWN:
         kind = _KNOWN[field.name]
     elif is_argument:
-        kind = Annotated[str, typer.Argument(metavar=field.name.upper(), show_default=False)]
+        plain = int if int in _members(field.type) else str
+        kind = Annotated[plain, typer.Argument(metavar=field.name.upper(), show_default=False)]
     else:
         flag = f"--{field.encode_name.replace('_', '-')}"
         kind = Annotated[

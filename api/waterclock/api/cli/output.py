@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UnsetType
 
-from waterclock.proto.answers import Job
+from waterclock.proto.answers import Job, WhatIf
 
 
 def print_json(value: Any) -> None:
@@ -81,7 +81,7 @@ def marked(ok: bool) -> str:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as they need; on a terminal the widest give way until a line fits."""
-    rows = [[_clean(cell) for cell in row] for row in rows]
+    rows = [[clean(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     if sys.stdout.isatty():
         _shrink(widths, get_terminal_size().columns - 2 * (len(widths) - 1))
@@ -109,7 +109,7 @@ def _fit(text: str, width: int) -> str:
     return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Nothing a terminal would obey."""
     return "".join(c if c.isprintable() else "�" for c in text)
 
@@ -160,6 +160,35 @@ def schedule(job: Job) -> str:
             return f"after {', '.join(job.dependencies)}"
         case "IMMEDIATE":
             return "now"
+
+
+def print_what_if(found: WhatIf, *, json: bool) -> None:
+    """The fires that go and come, each with its sign, among those that stay."""
+    if json:
+        print_json(found)
+        return
+    before, after = {fire.time: fire for fire in found.before}, {fire.time: fire for fire in found.after}
+    rows = []
+    for time in sorted({*before, *after}):
+        fire = after.get(time) or before[time]
+        sign = " " if time in before and time in after else "+" if time in after else "-"
+        rows.append((sign, fire.time, fire.local, fire.note or ""))
+    if rows:
+        print(signed(table(("", "UTC", "LOCAL", "NOTE"), rows)))
+    print(f"{found.added} added, {found.removed} removed from {stamp(found.start)} to {stamp(found.end)}")
+    if found.more:
+        note("there are more fires than are shown: --from says where to go on")
+    if found.status == "PAUSED":
+        note("it is paused: none of them fires before it is resumed")
+
+
+def signed(text: str) -> str:
+    """Lines that begin with + or - in their colours, on a terminal."""
+    if not colourful():
+        return text
+    codes = {"+": 32, "-": 31}
+    lines = text.splitlines()
+    return "\n".join(f"\x1b[{codes[line[0]]}m{line}\x1b[0m" if line[:1] in codes else line for line in lines)
 
 
 def text(value: Any) -> str:

@@ -162,10 +162,20 @@ class JobsCalls(Noun):
         return await self._wire.call(methods.JOBS_BATCH, request_of(methods.JOBS_BATCH, fields))
 
     async def apply(
-        self, *, definition: Mapping[str, Any], dry_run: bool = False, beside: Sequence[str] = ()
+        self,
+        *,
+        definition: Mapping[str, Any],
+        dry_run: bool = False,
+        beside: Sequence[str] = (),
+        mark: Mapping[str, str] | None = None,
     ) -> answers.Applied:
         """Make a job or workflow be as declared."""
-        fields: dict[str, Any] = {"definition": definition, "dry_run": dry_run, "beside": beside}
+        fields: dict[str, Any] = {
+            "definition": definition,
+            "dry_run": dry_run,
+            "beside": beside,
+            "mark": mark or {},
+        }
         return await self._wire.call(methods.JOBS_APPLY, request_of(methods.JOBS_APPLY, fields))
 
     async def list(
@@ -404,6 +414,185 @@ class JobsCalls(Noun):
         }
         return await self._wire.call(methods.JOBS_RUN_NOW, request_of(methods.JOBS_RUN_NOW, fields))
 
+    async def versions(
+        self, job_id: str, *, limit: int = 50, cursor: str | None = None
+    ) -> answers.Page[answers.DefinitionVersion]:
+        """Who changed a job, when and what, newest first."""
+        fields: dict[str, Any] = {"job_id": job_id, "limit": limit, "cursor": cursor}
+        return await self._wire.call(methods.JOBS_VERSIONS, request_of(methods.JOBS_VERSIONS, fields))
+
+    async def version(self, job_id: str, version: int) -> answers.Job:
+        """A job as it was defined at a version."""
+        fields: dict[str, Any] = {"job_id": job_id, "version": version}
+        return await self._wire.call(methods.JOBS_VERSION, request_of(methods.JOBS_VERSION, fields))
+
+    async def rollback(self, job_id: str, *, version: int, if_match: int | None = None) -> answers.Job:
+        """Give a job the definition again that it had at a version."""
+        fields: dict[str, Any] = {"job_id": job_id, "version": version, "if_match": if_match}
+        return await self._wire.call(methods.JOBS_ROLLBACK, request_of(methods.JOBS_ROLLBACK, fields))
+
+    async def what_if(
+        self,
+        job_id: str,
+        *,
+        command: str | Sequence[str] | UnsetType | None = UNSET,
+        http: spec.HttpRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        job_type: str | UnsetType | None = UNSET,
+        handler: str | UnsetType | None = UNSET,
+        artifact: str | UnsetType | None = UNSET,
+        args: Sequence[str] | UnsetType | None = UNSET,
+        entry: str | UnsetType | None = UNSET,
+        env: Mapping[str, str | policies.SecretRef | Mapping[str, Any]] | UnsetType | None = UNSET,
+        payload: Any = UNSET,
+        max_retries: int | UnsetType | None = UNSET,
+        retries: int | UnsetType | None = UNSET,
+        retry: policies.RetryRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        timeout_seconds: float | UnsetType | None = UNSET,
+        timeout: str | float | UnsetType | None = UNSET,
+        priority: int | UnsetType | None = UNSET,
+        tier: policies.Tier | UnsetType | None = UNSET,
+        queue: str | UnsetType | None = UNSET,
+        delivery: policies.Delivery | UnsetType | None = UNSET,
+        slots: int | UnsetType | None = UNSET,
+        concurrency_key: str | UnsetType | None = UNSET,
+        concurrency_limit: int | UnsetType | None = UNSET,
+        rate_key: str | UnsetType | None = UNSET,
+        rate_per_second: float | UnsetType | None = UNSET,
+        limits: policies.LimitsRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        secrets: Sequence[str] | UnsetType | None = UNSET,
+        workflow_id: str | UnsetType | None = UNSET,
+        namespace: str | UnsetType | None = UNSET,
+        name: str | UnsetType | None = UNSET,
+        nodes: Sequence[spec.NodeRequest | Mapping[str, Any]] | UnsetType | None = UNSET,
+        schedule: str | UnsetType | None = UNSET,
+        cron: str | Sequence[str] | UnsetType | None = UNSET,
+        cron_expression: str | Sequence[str] | UnsetType | None = UNSET,
+        timezone: str | UnsetType | None = UNSET,
+        every: str | float | UnsetType | None = UNSET,
+        interval_seconds: float | UnsetType | None = UNSET,
+        schedule_time: datetime | str | UnsetType | None = UNSET,
+        delay: str | float | UnsetType | None = UNSET,
+        schedule_type: policies.ScheduleType | UnsetType | None = UNSET,
+        start_at: datetime | str | UnsetType | None = UNSET,
+        end_at: datetime | str | UnsetType | None = UNSET,
+        jitter_seconds: float | UnsetType | None = UNSET,
+        max_fires: int | UnsetType | None = UNSET,
+        dst_gap: policies.DstGap | UnsetType | None = UNSET,
+        dst_overlap: policies.DstOverlap | UnsetType | None = UNSET,
+        exclude: Sequence[str] | UnsetType | None = UNSET,
+        dependencies: Sequence[str] | UnsetType | None = UNSET,
+        dependency_rule: policies.DependencyRule | UnsetType | None = UNSET,
+        overlap: policies.Overlap | UnsetType | None = UNSET,
+        catch_up: policies.CatchUpPolicy
+        | policies.CatchUpRequest
+        | Mapping[str, Any]
+        | UnsetType
+        | None = UNSET,
+        labels: Mapping[str, str] | UnsetType | None = UNSET,
+        metadata: Mapping[str, Any] | UnsetType | None = UNSET,
+        critical: bool | UnsetType | None = UNSET,
+        start_deadline_seconds: float | UnsetType | None = UNSET,
+        pause_on_failure: int | UnsetType | None = UNSET,
+        retention: policies.RetentionRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        fan_out: spec.FanOutRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        idempotency_key: str | UnsetType | None = UNSET,
+        if_match: int | None = None,
+        start: datetime | str | UnsetType | None = UNSET,
+        end: datetime | str | UnsetType | None = UNSET,
+        **unknown: Never,
+    ) -> answers.WhatIf:
+        """What an edit would change about when a job fires; nothing is changed."""
+        fields: dict[str, Any] = {
+            "command": command,
+            "http": http,
+            "job_type": job_type,
+            "handler": handler,
+            "artifact": artifact,
+            "args": args,
+            "entry": entry,
+            "env": env,
+            "payload": payload,
+            "max_retries": max_retries,
+            "retries": retries,
+            "retry": retry,
+            "timeout_seconds": timeout_seconds,
+            "timeout": timeout,
+            "priority": priority,
+            "tier": tier,
+            "queue": queue,
+            "delivery": delivery,
+            "slots": slots,
+            "concurrency_key": concurrency_key,
+            "concurrency_limit": concurrency_limit,
+            "rate_key": rate_key,
+            "rate_per_second": rate_per_second,
+            "limits": limits,
+            "secrets": secrets,
+            "job_id": job_id,
+            "workflow_id": workflow_id,
+            "namespace": namespace,
+            "name": name,
+            "nodes": nodes,
+            "schedule": schedule,
+            "cron": cron,
+            "cron_expression": cron_expression,
+            "timezone": timezone,
+            "every": every,
+            "interval_seconds": interval_seconds,
+            "schedule_time": schedule_time,
+            "delay": delay,
+            "schedule_type": schedule_type,
+            "start_at": start_at,
+            "end_at": end_at,
+            "jitter_seconds": jitter_seconds,
+            "max_fires": max_fires,
+            "dst_gap": dst_gap,
+            "dst_overlap": dst_overlap,
+            "exclude": exclude,
+            "dependencies": dependencies,
+            "dependency_rule": dependency_rule,
+            "overlap": overlap,
+            "catch_up": catch_up,
+            "labels": labels,
+            "metadata": metadata,
+            "critical": critical,
+            "start_deadline_seconds": start_deadline_seconds,
+            "pause_on_failure": pause_on_failure,
+            "retention": retention,
+            "fan_out": fan_out,
+            "idempotency_key": idempotency_key,
+            "if_match": if_match,
+            "from": start,
+            "to": end,
+            **unknown,
+        }
+        return await self._wire.call(methods.JOBS_WHAT_IF, request_of(methods.JOBS_WHAT_IF, fields))
+
+    async def bulk(
+        self,
+        *,
+        action: Literal["pause", "resume", "cancel", "runNow"],
+        ids: Sequence[str] = (),
+        filter: queries.JobFilter | Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        note: str = "",
+        missed: bool = False,
+        idempotency_key: str | None = None,
+        cursor: str | None = None,
+    ) -> answers.BulkResult:
+        """Pause, resume, cancel or run many jobs at once."""
+        fields: dict[str, Any] = {
+            "action": action,
+            "ids": ids,
+            "filter": filter,
+            "dry_run": dry_run,
+            "note": note,
+            "missed": missed,
+            "idempotency_key": idempotency_key,
+            "cursor": cursor,
+        }
+        return await self._wire.call(methods.JOBS_BULK, request_of(methods.JOBS_BULK, fields))
+
     async def next(self, job_id: str, n: int = 10, *, start: datetime | str | None = None) -> answers.Fires:
         """When a job fires next."""
         fields: dict[str, Any] = {"job_id": job_id, "n": n, "from": start}
@@ -563,6 +752,29 @@ class RunsCalls(Noun):
         """Try a run that ended badly again."""
         fields: dict[str, Any] = {"run_id": run_id}
         return await self._wire.call(methods.RUNS_RETRY, request_of(methods.RUNS_RETRY, fields))
+
+    async def bulk(
+        self,
+        *,
+        action: Literal["cancel", "retry"],
+        ids: Sequence[str] = (),
+        filter: queries.RunFilter | Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        note: str = "",
+        now: bool = False,
+        cursor: str | None = None,
+    ) -> answers.BulkResult:
+        """Cancel many runs at once, or try many again."""
+        fields: dict[str, Any] = {
+            "action": action,
+            "ids": ids,
+            "filter": filter,
+            "dry_run": dry_run,
+            "note": note,
+            "now": now,
+            "cursor": cursor,
+        }
+        return await self._wire.call(methods.RUNS_BULK, request_of(methods.RUNS_BULK, fields))
 
     async def events(self, run_id: str) -> builtins.list[answers.Change]:
         """What happened to a run."""
@@ -1044,6 +1256,166 @@ class WorkflowsCalls(Noun):
             **unknown,
         }
         return await self._wire.call(methods.WORKFLOWS_UPDATE, request_of(methods.WORKFLOWS_UPDATE, fields))
+
+    async def versions(
+        self, workflow_id: str, *, limit: int = 50, cursor: str | None = None
+    ) -> answers.Page[answers.DefinitionVersion]:
+        """Who changed a workflow, when and what, newest first."""
+        fields: dict[str, Any] = {"workflow_id": workflow_id, "limit": limit, "cursor": cursor}
+        return await self._wire.call(
+            methods.WORKFLOWS_VERSIONS, request_of(methods.WORKFLOWS_VERSIONS, fields)
+        )
+
+    async def version(self, workflow_id: str, version: int) -> answers.Workflow:
+        """A workflow as it was defined at a version."""
+        fields: dict[str, Any] = {"workflow_id": workflow_id, "version": version}
+        return await self._wire.call(methods.WORKFLOWS_VERSION, request_of(methods.WORKFLOWS_VERSION, fields))
+
+    async def rollback(
+        self, workflow_id: str, *, version: int, if_match: int | None = None
+    ) -> answers.Workflow:
+        """Give a workflow the definition again that it had at a version."""
+        fields: dict[str, Any] = {"workflow_id": workflow_id, "version": version, "if_match": if_match}
+        return await self._wire.call(
+            methods.WORKFLOWS_ROLLBACK, request_of(methods.WORKFLOWS_ROLLBACK, fields)
+        )
+
+    async def what_if(
+        self,
+        workflow_id: str,
+        *,
+        command: str | Sequence[str] | UnsetType | None = UNSET,
+        http: spec.HttpRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        job_type: str | UnsetType | None = UNSET,
+        handler: str | UnsetType | None = UNSET,
+        artifact: str | UnsetType | None = UNSET,
+        args: Sequence[str] | UnsetType | None = UNSET,
+        entry: str | UnsetType | None = UNSET,
+        env: Mapping[str, str | policies.SecretRef | Mapping[str, Any]] | UnsetType | None = UNSET,
+        payload: Any = UNSET,
+        max_retries: int | UnsetType | None = UNSET,
+        retries: int | UnsetType | None = UNSET,
+        retry: policies.RetryRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        timeout_seconds: float | UnsetType | None = UNSET,
+        timeout: str | float | UnsetType | None = UNSET,
+        priority: int | UnsetType | None = UNSET,
+        tier: policies.Tier | UnsetType | None = UNSET,
+        queue: str | UnsetType | None = UNSET,
+        delivery: policies.Delivery | UnsetType | None = UNSET,
+        slots: int | UnsetType | None = UNSET,
+        concurrency_key: str | UnsetType | None = UNSET,
+        concurrency_limit: int | UnsetType | None = UNSET,
+        rate_key: str | UnsetType | None = UNSET,
+        rate_per_second: float | UnsetType | None = UNSET,
+        limits: policies.LimitsRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        secrets: Sequence[str] | UnsetType | None = UNSET,
+        job_id: str | UnsetType | None = UNSET,
+        namespace: str | UnsetType | None = UNSET,
+        name: str | UnsetType | None = UNSET,
+        nodes: Sequence[spec.NodeRequest | Mapping[str, Any]] | UnsetType | None = UNSET,
+        schedule: str | UnsetType | None = UNSET,
+        cron: str | Sequence[str] | UnsetType | None = UNSET,
+        cron_expression: str | Sequence[str] | UnsetType | None = UNSET,
+        timezone: str | UnsetType | None = UNSET,
+        every: str | float | UnsetType | None = UNSET,
+        interval_seconds: float | UnsetType | None = UNSET,
+        schedule_time: datetime | str | UnsetType | None = UNSET,
+        delay: str | float | UnsetType | None = UNSET,
+        schedule_type: policies.ScheduleType | UnsetType | None = UNSET,
+        start_at: datetime | str | UnsetType | None = UNSET,
+        end_at: datetime | str | UnsetType | None = UNSET,
+        jitter_seconds: float | UnsetType | None = UNSET,
+        max_fires: int | UnsetType | None = UNSET,
+        dst_gap: policies.DstGap | UnsetType | None = UNSET,
+        dst_overlap: policies.DstOverlap | UnsetType | None = UNSET,
+        exclude: Sequence[str] | UnsetType | None = UNSET,
+        dependencies: Sequence[str] | UnsetType | None = UNSET,
+        dependency_rule: policies.DependencyRule | UnsetType | None = UNSET,
+        overlap: policies.Overlap | UnsetType | None = UNSET,
+        catch_up: policies.CatchUpPolicy
+        | policies.CatchUpRequest
+        | Mapping[str, Any]
+        | UnsetType
+        | None = UNSET,
+        labels: Mapping[str, str] | UnsetType | None = UNSET,
+        metadata: Mapping[str, Any] | UnsetType | None = UNSET,
+        critical: bool | UnsetType | None = UNSET,
+        start_deadline_seconds: float | UnsetType | None = UNSET,
+        pause_on_failure: int | UnsetType | None = UNSET,
+        retention: policies.RetentionRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        fan_out: spec.FanOutRequest | Mapping[str, Any] | UnsetType | None = UNSET,
+        idempotency_key: str | UnsetType | None = UNSET,
+        if_match: int | None = None,
+        start: datetime | str | UnsetType | None = UNSET,
+        end: datetime | str | UnsetType | None = UNSET,
+        **unknown: Never,
+    ) -> answers.WhatIf:
+        """What an edit would change about when a workflow runs; nothing is changed."""
+        fields: dict[str, Any] = {
+            "command": command,
+            "http": http,
+            "job_type": job_type,
+            "handler": handler,
+            "artifact": artifact,
+            "args": args,
+            "entry": entry,
+            "env": env,
+            "payload": payload,
+            "max_retries": max_retries,
+            "retries": retries,
+            "retry": retry,
+            "timeout_seconds": timeout_seconds,
+            "timeout": timeout,
+            "priority": priority,
+            "tier": tier,
+            "queue": queue,
+            "delivery": delivery,
+            "slots": slots,
+            "concurrency_key": concurrency_key,
+            "concurrency_limit": concurrency_limit,
+            "rate_key": rate_key,
+            "rate_per_second": rate_per_second,
+            "limits": limits,
+            "secrets": secrets,
+            "job_id": job_id,
+            "workflow_id": workflow_id,
+            "namespace": namespace,
+            "name": name,
+            "nodes": nodes,
+            "schedule": schedule,
+            "cron": cron,
+            "cron_expression": cron_expression,
+            "timezone": timezone,
+            "every": every,
+            "interval_seconds": interval_seconds,
+            "schedule_time": schedule_time,
+            "delay": delay,
+            "schedule_type": schedule_type,
+            "start_at": start_at,
+            "end_at": end_at,
+            "jitter_seconds": jitter_seconds,
+            "max_fires": max_fires,
+            "dst_gap": dst_gap,
+            "dst_overlap": dst_overlap,
+            "exclude": exclude,
+            "dependencies": dependencies,
+            "dependency_rule": dependency_rule,
+            "overlap": overlap,
+            "catch_up": catch_up,
+            "labels": labels,
+            "metadata": metadata,
+            "critical": critical,
+            "start_deadline_seconds": start_deadline_seconds,
+            "pause_on_failure": pause_on_failure,
+            "retention": retention,
+            "fan_out": fan_out,
+            "idempotency_key": idempotency_key,
+            "if_match": if_match,
+            "from": start,
+            "to": end,
+            **unknown,
+        }
+        return await self._wire.call(methods.WORKFLOWS_WHAT_IF, request_of(methods.WORKFLOWS_WHAT_IF, fields))
 
     async def cancel(
         self, workflow_id: str, *, note: str = "", if_match: int | None = None

@@ -104,6 +104,18 @@ class Jobs(JobsCalls):
             results += [msgspec.structs.replace(result, line=start + result.line) for result in chunk]
         return results
 
+    async def export(self, *, label: Sequence[str] = ()) -> AsyncIterator[answers.Declaration]:
+        """Jobs and workflows as declarations, in the order of their ids; `label` as `key=value`. What `definition` has
+        can be applied, and then changes nothing."""
+        after: str | None = None
+
+        def rest() -> queries.ExportQuery:
+            return queries.ExportQuery(label=tuple(label), after=after)
+
+        async for declaration in self._wire.follow(methods.JOBS_EXPORT, rest):
+            after = declaration.job_id
+            yield declaration
+
 
 class Runs(RunsCalls):
     async def log(self, run_id: str, *, follow: bool = False) -> AsyncIterator[str]:

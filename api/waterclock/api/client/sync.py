@@ -106,6 +106,18 @@ class Jobs(JobsCalls):
             results += [msgspec.structs.replace(result, line=start + result.line) for result in chunk]
         return results
 
+    def export(self, *, label: Sequence[str] = ()) -> Iterator[answers.Declaration]:
+        """Jobs and workflows as declarations, in the order of their ids; `label` as `key=value`. What `definition` has
+        can be applied, and then changes nothing."""
+        after: str | None = None
+
+        def rest() -> queries.ExportQuery:
+            return queries.ExportQuery(label=tuple(label), after=after)
+
+        for declaration in self._wire.follow(methods.JOBS_EXPORT, rest):
+            after = declaration.job_id
+            yield declaration
+
 
 class Runs(RunsCalls):
     def log(self, run_id: str, *, follow: bool = False) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Declared jobs: whatever is there becomes what the declaration says, and a repeat changes nothing."""
 
 import secrets
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -22,11 +23,12 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
 from waterclock.proto.answers import Action, Applied
 from waterclock.proto.commands import Apply
+from waterclock.proto.spec import JobSpec
 
 
 @handles(methods.JOBS_APPLY)
 async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
-    body = msgspec.json.encode(request.definition)
+    body = msgspec.json.encode(_marked(request))
     now = now_us()
     spec = job_specs.define(body, now, app.settings, caller, await app.quotas.defaults())
     chosen = job_specs.chosen_id(body) or _named(request)
@@ -53,6 +55,8 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
             return await apply(app, request, caller)
     spec = msgspec.structs.replace(spec, idempotency_key=stored.job.spec.idempotency_key)
     revived = stored.job.status == "CANCELLED"
+    if not revived and _unmarked(spec, request) == stored.job.spec:
+        spec = stored.job.spec
     differing = tuple(differences(stored.job.spec, spec))
     action: Action = "created" if revived else "updated" if differing else "unchanged"
     if request.dry_run or action == "unchanged":
@@ -66,6 +70,21 @@ async def apply(app: Application, request: Apply, caller: Caller) -> Applied:
     changed = await jobs.change(app, job_id, caller, lambda _: command, stored.version)
     return Applied(
         job_id=job_id, action=action, version=changed.version, differences=differing, warnings=warnings
+    )
+
+
+def _marked(request: Apply) -> dict[str, Any]:
+    """The definition with the labels of those who declare it. What it says itself goes before that."""
+    labels = request.definition.get("labels")
+    if not request.mark or not isinstance(labels, dict | None):
+        return request.definition
+    return {**request.definition, "labels": {**request.mark, **(labels or {})}}
+
+
+def _unmarked(spec: JobSpec, request: Apply) -> JobSpec:
+    said = request.definition.get("labels") or {}
+    return msgspec.structs.replace(
+        spec, labels={name: value for name, value in spec.labels.items() if name in said}
     )
 
 

@@ -39,10 +39,18 @@ _decode = decoder(dict[str, PendingEdit])
 _encode = msgspec.json.Encoder().encode
 
 
-async def check(app: Application, job_id: str | None, spec: JobSpec, beside: Set[str] = frozenset()) -> None:
+async def check(
+    app: Application,
+    job_id: str | None,
+    spec: JobSpec,
+    beside: Set[str] = frozenset(),
+    *,
+    announced: bool = True,
+) -> None:
     """What a job waits for must exist, or be about to (`beside`), and must not wait for the job.
 
-    Must come before the definition is written, which then has a minute.
+    Must come before the definition is written, which then has a minute. Where nothing will be written, nothing is
+    announced either.
     """
     if not spec.dependencies:
         return
@@ -54,7 +62,7 @@ async def check(app: Application, job_id: str | None, spec: JobSpec, beside: Set
         )
         pending = {job: edit for job, edit in stored.items() if edit.until > now}
         await _check(app.definitions, job_id, spec, beside, pending)
-        if job_id is None:
+        if job_id is None or not announced:
             return  # nobody can wait for a job that has no id yet
         pending[job_id] = PendingEdit(spec.dependencies, now + _EDIT_TIME)
         try:

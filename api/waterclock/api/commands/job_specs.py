@@ -10,7 +10,8 @@ from waterclock.api.auth.namespaces import DEFAULT, scoped, unscoped
 from waterclock.api.errors import Forbidden, TooLarge
 from waterclock.api.request_bodies import refused_definition
 from waterclock.core.domain.job import parse
-from waterclock.core.domain.job.validate import Defaults, DefinitionLimits, InvalidDefinition
+from waterclock.core.domain.job.schedule import check_future
+from waterclock.core.domain.job.validate import Defaults, DefinitionLimits, InvalidDefinition, Problems
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
 from waterclock.proto.commands import JobPatch
@@ -68,6 +69,23 @@ def edit(spec: JobSpec, patch: JobPatch, now: int, settings: Settings, defaults:
         amended = parse.amend(plain, _changes(patch), now, limits_of(settings), defaults(namespace))
         dependencies = tuple(scoped(namespace, job_id) for job_id in amended.dependencies)
         return _not_too_large(structs.replace(amended, dependencies=dependencies))
+    except InvalidDefinition as error:
+        raise refused_definition(error) from None
+
+
+def is_meant_anew(patch: JobPatch) -> bool:
+    """Whether an edit says `now`: that is meant again where it was said before."""
+    return isinstance(patch.schedule, str) and patch.schedule.strip().lower() == "now"
+
+
+def check_schedule(stored: JobSpec, restored: JobSpec, now: int) -> None:
+    """As an edit is checked: a schedule that is over is no schedule to come back to."""
+    if restored.schedule == stored.schedule:
+        return
+    problems = Problems()
+    check_future(restored.schedule, restored.name, now, problems)
+    try:
+        problems.refuse()
     except InvalidDefinition as error:
         raise refused_definition(error) from None
 

@@ -71,9 +71,14 @@ async def _by_ids(app: Application, run_ids: Sequence[str], caller: Caller) -> R
 
 async def _redrive(app: Application, found: list[rows.Redrivable], caller: Caller) -> None:
     """Ask for another attempt of each. Workflow runs and their nodes are run again as a whole."""
+    await request_retries(app, await rerun_workflow_runs(app, found, caller), caller)
+
+
+async def request_retries(app: Application, found: Sequence[rows.Redrivable], caller: Caller) -> None:
+    """Ask for another attempt of runs that are neither workflow runs nor parts of anything."""
     cause, now = secrets.token_hex(8), now_us()
     by_partition: dict[int, list[RunRetryRequested]] = {}
-    for run in await rerun_workflow_runs(app, found, caller):
+    for run in found:
         event = RunRetryRequested(
             run_id=run.run_id,
             at=now,

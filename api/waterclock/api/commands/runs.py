@@ -32,7 +32,7 @@ async def request_run(app: Application, request: RunNow, caller: Caller) -> tupl
     if definition.job.status == "CANCELLED":
         raise Conflict.because(f"job {request.job_id} is cancelled")
     await app.admission.admit(caller.namespace)
-    command = _command_id(request.idempotency_key)
+    command = command_id(request.idempotency_key)
     run_id = requested_run_id(request.job_id, command)
     event = RunRequested(
         run_id=run_id,
@@ -88,6 +88,6 @@ async def cancel(app: Application, request: CancelRun, caller: Caller) -> Run:
     return await runs.find(app, request.run_id, caller)
 
 
-def _command_id(key: str | None) -> str:
+def command_id(key: str | None) -> str:
     """The same for the same key, so that a repeat names the same run."""
     return secrets.token_hex(8) if key is None else blake2b(key.encode(), digest_size=8).hexdigest()

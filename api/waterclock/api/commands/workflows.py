@@ -14,6 +14,7 @@ from waterclock.api.commands import jobs, runs
 from waterclock.api.errors import Conflict, Invalid, NotFound
 from waterclock.api.queries import runs as run_queries
 from waterclock.api.queries import workflows
+from waterclock.api.queries.definitions import versions
 from waterclock.api.queries.run_log import RunFeed, follow_events
 from waterclock.api.readmodels import runs as rows
 from waterclock.api.readmodels.pool import ReadModelsAway
@@ -55,6 +56,14 @@ async def update(app: Application, request: commands.WorkflowPatch, caller: Call
     patch = commands.JobPatch(**fields, if_match=request.if_match)
     updated = await jobs.update(app, patch, caller)
     return structs.replace(workflows.workflow_of(updated), warnings=updated.warnings)
+
+
+@handles(methods.WORKFLOWS_ROLLBACK)
+async def rollback(app: Application, request: commands.WorkflowRollback, caller: Caller) -> Workflow:
+    await versions.workflow_at(app, request.workflow_id, request.version, caller)
+    wanted = commands.Rollback(job_id=request.workflow_id, version=request.version, if_match=request.if_match)
+    restored = await jobs.rollback(app, wanted, caller)
+    return structs.replace(workflows.workflow_of(restored), warnings=restored.warnings)
 
 
 @handles(methods.WORKFLOWS_CANCEL)
@@ -139,10 +148,15 @@ async def rerun_workflow_runs(
         else:
             rest.append(run)
     for run_id, nodes in again.items():
-        whole_run = await run_queries.find(app, run_id, caller)
-        event = await _rerun_requested(app, whole_run, tuple(nodes), caller, "")
-        await app.run_requests.append(app.partition_of(run_id), [event])
+        await rerun_workflow_run(app, run_id, tuple(nodes), caller)
     return rest
+
+
+async def rerun_workflow_run(app: Application, run_id: str, nodes: tuple[str, ...], caller: Caller) -> None:
+    """From these nodes on, or from what has not succeeded."""
+    run = await run_queries.find(app, run_id, caller)
+    event = await _rerun_requested(app, run, nodes, caller, "")
+    await app.run_requests.append(app.partition_of(run_id), [event])
 
 
 async def _epoch(app: Application, run_id: str, after: int, caller: Caller) -> int | None:

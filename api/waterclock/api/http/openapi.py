@@ -225,6 +225,8 @@ def _responses(
             schema, media = {"type": "string"}, "application/x-ndjson"
         case "bytes":
             schema, media = _BYTES, "application/octet-stream"
+        case "declarations":
+            schema, media = {"type": "string"}, "application/yaml"
         case "array":
             item = _item(method)
             schema = {
@@ -240,6 +242,9 @@ def _responses(
     content = {media: {"schema": schema}}
     if rest.answer == "lines":  # for who asks for it, and for generators that know no lines
         content["text/plain"] = {"schema": schema}
+    if rest.answer == "declarations":
+        definition = {"type": "object", "additionalProperties": True}
+        content["application/json"] = {"schema": {"type": "array", "items": definition}}
     answered: Json = {"description": method.summary, "content": content, "headers": headers}
     if verb == "HEAD" or rest.status == 204:
         del answered["content"]

@@ -14,7 +14,7 @@ from waterclock.api.auth.gate import Caller
 from waterclock.api.commands.artifacts import store
 from waterclock.api.dispatch import answer, answers, outages_as_refusals
 from waterclock.api.errors import Refused, Saturated
-from waterclock.api.http import response
+from waterclock.api.http import declarations, response
 from waterclock.api.http.allowed_methods import AllowedMethods
 from waterclock.api.http.body_budget import BodyBudget
 from waterclock.api.http.browser_guard import BrowserGuard
@@ -82,6 +82,8 @@ def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteH
             return await _download(app, request, asked, caller)
         if rest.answer == "text" and (wanted := wanted_range(request, asked)):
             return await part_of(wanted, answers(app, method, asked, caller))
+        if rest.answer == "declarations":
+            return await declarations.write(request, answers(app, method, asked, caller))
         if method.streaming:
             return await response.stream(request, rest, answers(app, method, asked, caller))
         return response.write(request, rest, await answer(app, method, asked, caller))

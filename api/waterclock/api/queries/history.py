@@ -1,7 +1,7 @@
 """The events of a run or a job, read from the log in its order."""
 
 import re
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import datetime, timedelta
 
 from waterclock.api.application import Application
@@ -54,8 +54,12 @@ async def job_records(
 
 async def job_events(app: Application, job_id: str) -> list[tuple[int, JobEvent]]:
     """The definitions a job has had, as far as the log reaches back."""
+    return [found async for found in each_job_event(app, job_id)]
+
+
+async def each_job_event(app: Application, job_id: str) -> AsyncGenerator[tuple[int, JobEvent], None]:
+    """The same one by one, oldest first: together they may be large."""
     frame, tilde, _ = job_id.partition("~")
-    found: list[tuple[int, JobEvent]] = []
     for root in (frame, job_id) if tilde else (job_id,):
         subject = names.job_subject(app.partition_of(root), root)
         newest = await last_message(app.connection, names.JOBS, subject)
@@ -66,9 +70,9 @@ async def job_events(app: Application, job_id: str) -> list[tuple[int, JobEvent]
             while reached < newest.sequence:
                 for delivery in await pull.next():
                     reached = delivery.sequence
-                    events = read_job_frame(delivery).events
-                    found += [(delivery.sequence, event) for event in events if event.job_id == job_id]
-    return found
+                    for event in read_job_frame(delivery).events:
+                        if event.job_id == job_id:
+                            yield delivery.sequence, event
 
 
 async def _extent(app: Application, run_id: str) -> tuple[int, int | None]:

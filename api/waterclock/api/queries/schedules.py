@@ -34,11 +34,11 @@ async def next_fires(app: Application, request: NextQuery, caller: Caller) -> Fi
         return Fires(fires=[])
     start = now_us() if request.start is None else instant_of(request.start)
     limit = spec.schedule.max_fires
-    n = request.n if limit is None else min(request.n, await _left(app, request.job_id, limit))
+    n = request.n if limit is None else min(request.n, await fires_left(app, request.job_id, limit))
     return _fires(spec.schedule, spec.name, start, n)
 
 
-async def _left(app: Application, job_id: str, limit: int) -> int:
+async def fires_left(app: Application, job_id: str, limit: int) -> int:
     """How many fires a job may still take, as far as the read models know. One is to come as long as it has not ended:
     a limit that was set later does not count what ran before."""
     with suppress(ReadModelsAway):

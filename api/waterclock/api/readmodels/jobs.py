@@ -1,20 +1,23 @@
 """Jobs as the read models have them."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
+from typing import Any
 
 import asyncpg
 import msgspec
 from msgspec import Struct
 
-from waterclock.api.readmodels.paging import SQL, containing, decode_cursor, encode_cursor
+from waterclock.api.readmodels.paging import SQL, containing, decode_cursor, encode_cursor, labels_of
 from waterclock.api.readmodels.pool import Pool
 from waterclock.core.sql import load_statements
 from waterclock.proto.answers import Run
-from waterclock.proto.queries import JobsQuery
+from waterclock.proto.queries import JobFilter, JobsQuery
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.verdicts import JobState
 
-_SQL = load_statements(SQL / "jobs.sql")
+_STATEMENTS = load_statements(SQL / "jobs.sql")
+_SQL = {name: statement.replace("{filter}", _STATEMENTS["filter"]) for name, statement in _STATEMENTS.items()}
 _ORDERS = {
     "-created_at": ("d.created_at", "DESC", "timestamptz"),
     "created_at": ("d.created_at", "ASC", "timestamptz"),
@@ -49,28 +52,45 @@ async def page(
         .replace("{order}", f"{column} {direction}, d.job_id {direction}")
         .replace("$12::text IS NULL", f"$12::{kind} IS NULL")
     )
-    pairs = dict(label.split("=", 1) for label in query.label if "=" in label)
-    keys = [label for label in query.label if "=" not in label]
-    place = _place(query, kind)
     rows = await pool.fetch(
-        statement,
-        namespace,
-        query.status,
-        msgspec.json.encode(pairs).decode() if pairs else None,
-        keys or None,
-        query.name,
-        query.queue,
-        query.schedule_type,
-        containing(query.q),
-        query.created_after,
-        query.created_before,
-        workflows,
-        *place,
-        query.limit + 1,
+        statement, *_wanted(namespace, query), workflows, *_place(query, kind), query.limit + 1
     )
     found = [_row(row) for row in rows[: query.limit]]
     more = len(rows) > query.limit
     return found, encode_cursor((_key(found[-1], query.sort), found[-1].job_id)) if more else None
+
+
+async def matching(
+    pool: Pool,
+    namespace: str,
+    wanted: JobFilter,
+    statuses: Collection[JobState],
+    after: str | None,
+    limit: int,
+) -> list[str]:
+    """The ids of jobs in one of some states, in order, after one of them."""
+    rows = await pool.fetch(_SQL["matching"], *_wanted(namespace, wanted), list(statuses), after, limit)
+    return [row["job_id"] for row in rows]
+
+
+async def count_matching(
+    pool: Pool, namespace: str, wanted: JobFilter, statuses: Collection[JobState]
+) -> int:
+    rows = await pool.fetch(_SQL["count_matching"], *_wanted(namespace, wanted), list(statuses))
+    return int(rows[0]["count"])
+
+
+async def lasting(
+    pool: Pool,
+    namespace: str,
+    wanted: JobFilter,
+    statuses: Collection[JobState],
+    after: str | None,
+    limit: int,
+) -> list[JobRow]:
+    """Definitions that may fire again, in the order of their ids, after one of them."""
+    rows = await pool.fetch(_SQL["lasting"], *_wanted(namespace, wanted), list(statuses), after, limit)
+    return [_row(row) for row in rows]
 
 
 async def one(pool: Pool, namespace: str, job_id: str) -> JobRow | None:
@@ -90,6 +110,23 @@ async def by_name(pool: Pool, namespace: str, name: str) -> list[str]:
 async def live_by_namespace(pool: Pool) -> dict[str, int]:
     """How many jobs of each namespace may still fire."""
     return {row["namespace"]: row["count"] for row in await pool.fetch(_SQL["live_by_namespace"])}
+
+
+def _wanted(namespace: str, wanted: JobFilter) -> tuple[Any, ...]:
+    """The first arguments of a statement with a filter."""
+    pairs, keys = labels_of(wanted.label)
+    return (
+        namespace,
+        wanted.status,
+        pairs,
+        keys,
+        wanted.name,
+        wanted.queue,
+        wanted.schedule_type,
+        containing(wanted.q),
+        wanted.created_after,
+        wanted.created_before,
+    )
 
 
 def _row(row: asyncpg.Record) -> JobRow:

@@ -1,6 +1,7 @@
 """What listings have in common: where a page ends, and texts to search for."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Collection
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,3 +32,10 @@ def decode_cursor(cursor: str, kind: type[T]) -> T:
 def containing(text: str | None) -> str | None:
     """A pattern for LIKE that matches the text anywhere, taken literally."""
     return None if not text else f"%{text.translate(_LITERALLY)}%"
+
+
+def labels_of(labels: Collection[str]) -> tuple[str | None, list[str] | None]:
+    """Labels to look for: those with a value, as JSON, and those that must just be there; None if there are none."""
+    pairs = dict(label.split("=", 1) for label in labels if "=" in label)
+    keys = [label for label in labels if "=" not in label]
+    return msgspec.json.encode(pairs).decode() if pairs else None, keys or None

@@ -182,11 +182,9 @@ def _apply(
         for number, (where, definition) in enumerate(_in_order(declarations)):
             if number and number % 100 == 0:
                 progress(f"applying: {number} of {len(declarations)}")
-            labelled = {**definition, "labels": {**(definition.get("labels") or {}), LABEL: name}}
+            request = Apply(definition=definition, dry_run=dry_run, beside=beside, mark={LABEL: name})
             try:
-                done.append(
-                    wire.call(methods.JOBS_APPLY, Apply(definition=labelled, dry_run=dry_run, beside=beside))
-                )
+                done.append(wire.call(methods.JOBS_APPLY, request))
             except Refused as refusal:
                 errors = "; ".join(f"{e.field}: {e.reason}" for e in refusal.problem.errors)
                 failures.append((where, errors or refusal.problem.detail))

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from waterclock.api import decoding
-from waterclock.api.cli import output
+from waterclock.api.cli import bulk, output
+from waterclock.api.cli.exits import Exit, WrongUsage
 from waterclock.api.cli.follow import follow_run
 from waterclock.api.cli.job_options import with_job_options
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Limit, Note, Version, Watch
-from waterclock.api.cli.output import facts, print_json, stamp, table
+from waterclock.api.cli.output import facts, print_json, print_what_if, stamp, table
 from waterclock.api.cli.session import (
     connected,
     with_artifact,
@@ -20,7 +21,7 @@ from waterclock.api.cli.session import (
     with_job,
 )
 from waterclock.proto import commands, methods, queries
-from waterclock.proto.answers import Job
+from waterclock.proto.answers import Job, WhatIf
 
 
 def jobs(
@@ -78,12 +79,26 @@ def update(
     fields: dict[str, Any],
     name: Annotated[str | None, typer.Option(help="Rename it.", metavar="NAME")] = None,
     if_version: Version = None,
+    what_if: Annotated[
+        bool, typer.Option("--what-if", help="Change nothing: show which fires would come and go.")
+    ] = False,
+    start: Annotated[
+        str | None, typer.Option("--from", help="With --what-if: from this instant on.", metavar="T")
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", help="With --what-if: up to this instant.", metavar="T")
+    ] = None,
     json: Json = False,
     data: Data = None,
 ) -> None:
-    """Change a job. What is not said stays; the change counts from now, and a time that is over means now."""
+    """Change a job. What is not said stays; the change counts from now, and a time that is over means now.
+
+    waterclock update nightly --cron "0 3 * * *" --tz Europe/Paris --what-if
+    """
     if name is not None:
         fields["name"] = name
+    if (start or end) and not what_if:
+        raise WrongUsage("--from and --to go with --what-if")
 
     def edit(job_id: str) -> Job:
         patch = decoding.convert(
@@ -91,83 +106,125 @@ def update(
         )
         return wire.call(methods.JOBS_UPDATE, patch)
 
+    def tried(job_id: str) -> WhatIf:
+        when = {"from": start, "to": end}
+        patch = decoding.convert(
+            {**fields, **when, "job_id": job_id, "if_match": if_version}, commands.JobWhatIf, text=False
+        )
+        return wire.call(methods.JOBS_WHAT_IF, patch)
+
     with connected(data) as wire:
         with_dependencies(wire, fields)
         with_artifact(wire, fields)
+        if what_if:
+            print_what_if(with_job(wire, job_id, tried), json=json)
+            return
         changed = with_job(wire, job_id, edit)
     output.warn(changed.warnings)
     _changed(changed, "updated", json)
 
 
+@bulk.of_jobs
 def pause(
-    job_id: JobId, note: Note = "", if_version: Version = None, json: Json = False, data: Data = None
-) -> None:
-    """Pause a job's schedule. What runs goes on, and run-now still works."""
+    chosen: bulk.Choice, note: Note = "", if_version: Version = None, json: Json = False, data: Data = None
+) -> int:
+    """Pause schedules. What runs goes on, and run-now still works.
+
+    waterclock pause nightly --note "the warehouse is being moved"
+
+    waterclock pause --label team=data --all
+    """
     with connected(data) as wire:
+        if chosen.single is None:
+            _no_version(if_version)
+            return bulk.change_jobs(wire, chosen, "pause", "paused", json=json, note=note)
         paused = with_job(
             wire,
-            job_id,
+            chosen.single,
             lambda id: wire.call(
                 methods.JOBS_PAUSE, commands.PauseJob(job_id=id, note=note, if_match=if_version)
             ),
         )
     _changed(paused, "paused", json)
+    return Exit.DONE
 
 
+@bulk.of_jobs
 def resume(
-    job_id: JobId,
+    chosen: bulk.Choice,
     missed: Annotated[
         bool, typer.Option("--missed", help="Take what was missed, by the job's catch-up policy.")
     ] = False,
     if_version: Version = None,
     json: Json = False,
     data: Data = None,
-) -> None:
-    """Resume a paused job, from now on."""
+) -> int:
+    """Resume paused jobs, from now on."""
     with connected(data) as wire:
+        if chosen.single is None:
+            _no_version(if_version)
+            return bulk.change_jobs(wire, chosen, "resume", "resumed", json=json, missed=missed)
         resumed = with_job(
             wire,
-            job_id,
+            chosen.single,
             lambda id: wire.call(
                 methods.JOBS_RESUME, commands.ResumeJob(job_id=id, missed=missed, if_match=if_version)
             ),
         )
     _changed(resumed, "resumed", json)
+    return Exit.DONE
 
 
+@bulk.of_jobs
 def cancel(
-    job_id: JobId, note: Note = "", if_version: Version = None, json: Json = False, data: Data = None
-) -> None:
-    """Cancel a job for good, and stop what it runs."""
+    chosen: bulk.Choice, note: Note = "", if_version: Version = None, json: Json = False, data: Data = None
+) -> int:
+    """Cancel jobs for good, and stop what they run."""
     with connected(data) as wire:
+        if chosen.single is None:
+            _no_version(if_version)
+            return bulk.change_jobs(wire, chosen, "cancel", "cancelled", json=json, note=note)
         cancelled = with_job(
             wire,
-            job_id,
+            chosen.single,
             lambda id: wire.call(
                 methods.JOBS_CANCEL, commands.CancelJob(job_id=id, note=note, if_match=if_version)
             ),
         )
     _changed(cancelled, "cancelled", json)
+    return Exit.DONE
 
 
+@bulk.of_jobs
 def run_now(
-    job_id: JobId,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the run; exit with its result.")] = False,
+    chosen: bulk.Choice,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow the run of one job; exit with its result.")
+    ] = False,
     json: Json = False,
     data: Data = None,
 ) -> int:
-    """Run a job now, beside its schedule."""
+    """Run jobs now, beside their schedules."""
     key = secrets.token_hex(10)
     with connected(data) as wire:
+        if chosen.single is None:
+            if wait:
+                raise WrongUsage("--wait follows one run: name one job")
+            return bulk.change_jobs(wire, chosen, "runNow", "begun", json=json)
         accepted = with_job(
             wire,
-            job_id,
+            chosen.single,
             lambda id: wire.call(methods.JOBS_RUN_NOW, commands.RunNow(job_id=id, idempotency_key=key)),
         )
         if wait:
             return follow_run(wire, accepted.run_id, json=json)
     print_json(accepted) if json else print(accepted.run_id)
-    return 0
+    return Exit.DONE
+
+
+def _no_version(if_version: int | None) -> None:
+    if if_version is not None:
+        raise WrongUsage("--if-version is meant for one job: name one")
 
 
 def skip_next(job_id: JobId, note: Note = "", json: Json = False, data: Data = None) -> None:

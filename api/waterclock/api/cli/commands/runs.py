@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from waterclock.api import decoding
-from waterclock.api.cli import output
+from waterclock.api.cli import bulk, output
+from waterclock.api.cli.exits import Exit, WrongUsage
 from waterclock.api.cli.follow import follow_run, print_log
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, JobId, Json, Limit, Note, RunId, Watch
@@ -73,36 +74,53 @@ def logs(
         print_log(wire, full, follow=follow)
 
 
+@bulk.of_runs
 def cancel_run(
-    run_id: RunId,
+    chosen: bulk.Choice,
     note: Note = "",
     now: Annotated[bool, typer.Option("--now", help="Kill at once, without a grace.")] = False,
     json: Json = False,
     data: Data = None,
-) -> None:
-    """Stop one run: queued, running or waiting for a retry."""
+) -> int:
+    """Stop runs: queued, running or waiting for a retry.
+
+    waterclock cancel-run --label team=data --since 1d --all
+    """
     with connected(data) as wire:
+        if chosen.single is None:
+            return bulk.change_runs(wire, chosen, "cancel", "asked to stop", json=json, note=note, now=now)
         run = with_run(
             wire,
-            run_id,
+            chosen.single,
             lambda id: wire.call(methods.RUNS_CANCEL, commands.CancelRun(run_id=id, note=note, now=now)),
         )
     _asked(run, "asked to stop", json)
+    return Exit.DONE
 
 
+@bulk.of_runs
 def retry(
-    run_id: RunId,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the run; exit with its result.")] = False,
+    chosen: bulk.Choice,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow one run; exit with its result.")] = False,
     json: Json = False,
     data: Data = None,
 ) -> int:
-    """Try a run that ended badly again: same run, next attempt."""
+    """Try runs that ended badly again: same run, next attempt.
+
+    waterclock retry --status FAILED --since 1d --all
+    """
     with connected(data) as wire:
-        run = with_run(wire, run_id, lambda id: wire.call(methods.RUNS_RETRY, commands.RetryRun(run_id=id)))
+        if chosen.single is None:
+            if wait:
+                raise WrongUsage("--wait follows one run: name one")
+            return bulk.change_runs(wire, chosen, "retry", "tried again", json=json)
+        run = with_run(
+            wire, chosen.single, lambda id: wire.call(methods.RUNS_RETRY, commands.RetryRun(run_id=id))
+        )
         if wait:
             return follow_run(wire, run.run_id, json=json)
     _asked(run, "will be tried again", json)
-    return 0
+    return Exit.DONE
 
 
 def dead(

@@ -22,7 +22,7 @@ from waterclock.api.cli.session import connected, with_job, with_run
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.client.messages import request_of
 from waterclock.proto import commands, methods, queries
-from waterclock.proto.answers import Page, Workflow, WorkflowAccepted, WorkflowRun
+from waterclock.proto.answers import Page, WhatIf, Workflow, WorkflowAccepted, WorkflowRun
 from waterclock.proto.verdicts import TERMINAL
 
 workflow = typer.Typer(name="workflow", help="Graphs of jobs.", no_args_is_help=True, add_completion=False)
@@ -65,6 +65,9 @@ def update(
         Path, typer.Option("-f", "--file", help="What to change, in YAML or JSON.", metavar="FILE")
     ],
     if_version: Version = None,
+    what_if: Annotated[
+        bool, typer.Option("--what-if", help="Change nothing: show which waves would come and go.")
+    ] = False,
     json: Json = False,
     data: Data = None,
 ) -> None:
@@ -78,7 +81,14 @@ def update(
         patch = {**edit, "workflow_id": id, "if_match": if_version}
         return wire.call(methods.WORKFLOWS_UPDATE, request_of(methods.WORKFLOWS_UPDATE, patch))
 
+    def tried(id: str) -> WhatIf:
+        patch = {**edit, "workflow_id": id, "if_match": if_version}
+        return wire.call(methods.WORKFLOWS_WHAT_IF, request_of(methods.WORKFLOWS_WHAT_IF, patch))
+
     with connected(data) as wire:
+        if what_if:
+            output.print_what_if(with_job(wire, workflow_id, tried), json=json)
+            return
         found = with_job(wire, workflow_id, changed)
     output.warn(found.warnings)
     print_json(found) if json else print(f"{found.workflow_id} updated (version {found.version})")

@@ -1,3 +1,16 @@
+-- name: filter
+-- What a job must be like: a part of the statements below. A listing and a bulk change have it in common.
+($2::text IS NULL OR s.status = $2)
+  AND ($3::jsonb IS NULL OR d.labels @> $3)
+  AND ($4::text[] IS NULL OR d.labels ?& $4)
+  AND ($5::text IS NULL OR d.name = $5)
+  AND ($6::text IS NULL OR coalesce(d.spec ->> 'queue', 'default') = $6)
+  AND ($7::text IS NULL OR coalesce(d.spec -> 'schedule' ->> 'schedule_type', 'IMMEDIATE') = $7)
+  AND ($8::text IS NULL OR d.name ILIKE $8 OR d.labels::text ILIKE $8 OR (d.spec -> 'task')::text ILIKE $8
+       OR CASE d.namespace WHEN 'default' THEN d.job_id ELSE substr(d.job_id, length(d.namespace) + 2) END ILIKE $8)
+  AND ($9::timestamptz IS NULL OR d.created_at >= $9)
+  AND ($10::timestamptz IS NULL OR d.created_at < $10)
+
 -- name: page
 -- Jobs of a namespace that match, in order, from a place on.
 SELECT d.job_id, s.status, d.version, d.created_at, d.updated_at, d.note, d.spec, d.payload,
@@ -12,20 +25,48 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) r ON true
 WHERE d.namespace = $1
-  AND ($2::text IS NULL OR s.status = $2)
-  AND ($3::jsonb IS NULL OR d.labels @> $3)
-  AND ($4::text[] IS NULL OR d.labels ?& $4)
-  AND ($5::text IS NULL OR d.name = $5)
-  AND ($6::text IS NULL OR coalesce(d.spec ->> 'queue', 'default') = $6)
-  AND ($7::text IS NULL OR coalesce(d.spec -> 'schedule' ->> 'schedule_type', 'IMMEDIATE') = $7)
-  AND ($8::text IS NULL OR d.job_id ILIKE $8 OR d.name ILIKE $8 OR d.labels::text ILIKE $8
-       OR (d.spec -> 'task')::text ILIKE $8)
-  AND ($9::timestamptz IS NULL OR d.created_at >= $9)
-  AND ($10::timestamptz IS NULL OR d.created_at < $10)
+  AND {filter}
   AND ($11::boolean IS NULL OR d.is_workflow = $11)
   AND ($12::text IS NULL OR {after})
 ORDER BY {order}
 LIMIT $14;
+
+-- name: matching
+-- Jobs of a namespace that match and are in one of some states, in the order of their ids, after one of them.
+SELECT d.job_id
+FROM waterclock.job_definitions d
+JOIN waterclock.job_state s USING (job_id)
+WHERE d.namespace = $1
+  AND {filter}
+  AND s.status = ANY ($11::text[])
+  AND ($12::text IS NULL OR d.job_id > $12)
+ORDER BY d.job_id
+LIMIT $13;
+
+-- name: count_matching
+-- How many they are.
+SELECT count(*) AS count
+FROM waterclock.job_definitions d
+JOIN waterclock.job_state s USING (job_id)
+WHERE d.namespace = $1
+  AND {filter}
+  AND s.status = ANY ($11::text[]);
+
+-- name: lasting
+-- Definitions that may fire again, in the order of their ids, after one of them. Those that were to run at once, and
+-- one-shots that were made many at a time, are nobody's declarations.
+SELECT d.job_id, s.status, d.version, d.created_at, d.updated_at, d.note, d.spec, d.payload, s.next_run_at,
+       NULL AS last_run
+FROM waterclock.job_definitions d
+JOIN waterclock.job_state s USING (job_id)
+WHERE d.namespace = $1
+  AND {filter}
+  AND s.status = ANY ($11::text[])
+  AND ($12::text IS NULL OR d.job_id > $12)
+  AND CASE coalesce(d.spec -> 'schedule' ->> 'schedule_type', 'IMMEDIATE')
+          WHEN 'IMMEDIATE' THEN false WHEN 'FUTURE' THEN position('~' IN d.job_id) = 0 ELSE true END
+ORDER BY d.job_id
+LIMIT $13;
 
 -- name: one
 -- What the read models know of a job, its definition included.

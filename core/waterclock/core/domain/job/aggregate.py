@@ -57,6 +57,8 @@ class UpdateJob(Issued, frozen=True, kw_only=True):
     """A job that was cancelled is scheduled again."""
     again: bool = False
     """What its schedule says is meant anew, although it said so before: run now."""
+    restores: int | None = None
+    """The version whose definition this is."""
 
 
 class PauseJob(Issued, frozen=True, kw_only=True):
@@ -114,6 +116,7 @@ def decide(job: Job | None, command: JobCommand, now: Instant) -> tuple[JobEvent
                     note=note,
                     paused_at=job.paused_at,
                     due_now=_due_now(job, command, revived, at),
+                    restores=command.restores,
                 ),
             )
         case PauseJob():

@@ -22,7 +22,7 @@ def describe(spec: JobSpec) -> dict[str, Any]:
         **{name: value for name, value in _every_field(spec).items() if name != "schedule"},
         **_every_field(spec.schedule),
         "cron_expression": None if not crons else crons[0] if len(crons) == 1 else list(crons),
-        "task": _as_json(msgspec.to_builtins(spec.task)),
+        "task": as_json(msgspec.to_builtins(spec.task)),
     }
 
 
@@ -42,16 +42,16 @@ def _every_field(value: Any) -> Any:
     """A struct as a dict with its defaults spelled out."""
     if isinstance(value, msgspec.Struct):
         return {name: _every_field(getattr(value, name)) for name in value.__struct_fields__}
-    return _as_json(value)
+    return as_json(value)
 
 
-def _as_json(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Tuples as lists, as a reader of the answer will have them."""
     match value:
         case dict():
-            return {key: _as_json(part) for key, part in value.items()}
+            return {key: as_json(part) for key, part in value.items()}
         case list() | tuple():
-            return [_as_json(part) for part in value]
+            return [as_json(part) for part in value]
         case _:
             return value
 

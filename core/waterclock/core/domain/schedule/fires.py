@@ -1,5 +1,6 @@
 """All the fires of a schedule, in either direction from any instant; and the next few as a person reads them."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Protocol, assert_never
 from zoneinfo import ZoneInfo
@@ -263,6 +264,10 @@ def preview(schedule: Schedule, name: str, start: int, n: int) -> list[FireView]
     while fire is not None and len(found) < n:
         found.append(fire)
         fire = fires.after(fire.scheduled)
+    return shown(found, schedule)
+
+
+def shown(fires: Iterable[Fire], schedule: Schedule) -> list[FireView]:
     place = ZoneInfo(schedule.timezone)
     return [
         FireView(
@@ -270,5 +275,5 @@ def preview(schedule: Schedule, name: str, start: int, n: int) -> list[FireView]
             local=datetime_of(fire.scheduled).astimezone(place).isoformat(),
             note=fire.note,
         )
-        for fire in found
+        for fire in fires
     ]
