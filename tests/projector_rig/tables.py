@@ -6,6 +6,7 @@ import asyncpg
 from msgspec.structs import astuple, replace
 
 from waterclock.core.domain.readmodel.rows import AttemptRow, DefinitionRow, JobRow, RunRow, dead_letter_row
+from waterclock.core.domain.readmodel.run_stats import RunCounts, StatsKey
 from waterclock.projector.fold.batch_fold import BatchFold, Changes, KnownRows
 from waterclock.proto.events import JobEvent, RunEvent
 
@@ -24,6 +25,7 @@ class Tables:
         self.dead: dict[str, tuple[Any, ...]] = {}
         self.definitions: dict[str, tuple[Any, ...]] = {}
         self.jobs: dict[str, JobRow] = {}
+        self.stats: dict[StatsKey, RunCounts] = {}
 
     def fold(self, jobs: list[tuple[int, Any]], runs: list[tuple[int, Any]]) -> Changes:
         """One batch, with nothing known before: all it knows comes from the tables."""
@@ -45,6 +47,8 @@ class Tables:
         assert not changes.new_jobs.keys() & self.jobs.keys()
         for rows in (changes.new_runs, changes.changed_runs):
             self.runs.update({run_id: replace(row) for run_id, row in rows.items()})
+        for key, counts in changes.stats.minutes.items():
+            self.stats.setdefault(key, RunCounts()).add(counts)
         for attempt in changes.attempts:
             self.attempts.setdefault((attempt.run_id, attempt.attempt_number, attempt.end_time), attempt)
         for run_id in changes.revived:
@@ -63,7 +67,21 @@ class Tables:
             "dead": self.dead,
             "definitions": self.definitions,
             "states": {job_id: job.state_row() for job_id, job in self.jobs.items()},
+            "stats": counted(self.stats),
         }
+
+
+def counted(stats: dict[StatsKey, RunCounts]) -> dict[StatsKey, RunCounts]:
+    """Without what was added and taken back."""
+    shown = {
+        key: replace(
+            counts,
+            durations={index: count for index, count in counts.durations.items() if count},
+            lags={index: count for index, count in counts.lags.items() if count},
+        )
+        for key, counts in stats.items()
+    }
+    return {key: counts for key, counts in shown.items() if counts != RunCounts()}
 
 
 async def contents(url: str, schema: str = "waterclock") -> dict[str, list[dict[str, Any]]]:

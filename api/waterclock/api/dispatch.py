@@ -1,6 +1,6 @@
 """One request from admitted to answered, whichever way it came in."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
@@ -40,7 +40,9 @@ async def answer(app: Application, method: Method[Q, A], request: Q, caller: Cal
         return outward(caller.namespace, await handler_of(method)(app, request, caller))
 
 
-async def answers(app: Application, method: Method[Q, A], request: Q, caller: Caller) -> AsyncIterator[A]:
+async def answers(
+    app: Application, method: Method[Q, A], request: Q, caller: Caller
+) -> AsyncGenerator[A, None]:
     caller.must(method)
     request = inward(caller.namespace, request)
     with app.streams.one_more(caller.actor), STREAMS.labels(method.name).track_inprogress(), _said_to(caller):

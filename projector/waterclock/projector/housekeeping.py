@@ -1,5 +1,5 @@
-"""What one projector does for all beside the folding: it refreshes the tables of executors and queues, and deletes what
-is past its retention."""
+"""What one projector does for all beside the folding: it refreshes the tables of executors and queues, counts how runs
+of jobs went, and deletes what is past its retention."""
 
 import asyncio
 import logging
@@ -12,6 +12,7 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.fleet_tables import FleetTables
+from waterclock.projector.job_stats import JobStats
 from waterclock.projector.membership import Membership
 from waterclock.projector.retention import Retention
 from waterclock.projector.write.database import TRANSIENT, connect
@@ -56,9 +57,11 @@ class Housekeeping:
         try:
             fleet_tables = FleetTables(self._log, self._control, database)
             retention = Retention(database, WeekPartitions(database), self._settings.retention_days)
+            job_stats = JobStats(database)
             for round_number in count():
                 if 0 in self._membership.partitions:
                     await fleet_tables.refresh(now_us())
+                    await job_stats.count_next()
                     if round_number % _RETENTION_EVERY == 0:
                         await retention.delete_expired(now_us())
                 await asyncio.sleep(_EVERY)

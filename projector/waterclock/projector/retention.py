@@ -37,6 +37,7 @@ class Retention:
         await database.execute(statement("delete_stray_runs"), oldest)
         await database.execute(statement("delete_stray_attempts"), oldest)
         await database.execute(statement("delete_expired_dead_letters"), oldest)
+        await database.execute(statement("delete_expired_stats"), oldest)
         runs = await database.fetchval(statement("delete_runs_by_age"), now)
         runs += await database.fetchval(statement("delete_runs_by_count"))
         jobs = await database.execute(statement("delete_jobs"), oldest)

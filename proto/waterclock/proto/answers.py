@@ -174,6 +174,118 @@ class RunAccepted(Struct, frozen=True, kw_only=True):
     run_id: str
 
 
+class FoundRun(Struct, frozen=True, kw_only=True):
+    """A run among those of all jobs: what a list shows, without its output."""
+
+    run_id: str
+    job_id: str
+    job_name: str | None
+    """The job's, and of a part of a workflow the workflow's; null where nobody knows the job any more."""
+    labels: dict[str, str]
+    """The job's."""
+    status: RunStatus
+    reason: str | None
+    trigger: str
+    """What caused it."""
+    workflow_run_id: str | None
+    epoch: int | None
+    attempt_number: int
+    crash_count: int
+    scheduled_time: datetime
+    due_time: datetime
+    queued_time: datetime | None
+    start_time: datetime | None
+    end_time: datetime | None
+    modified_time: datetime
+    executor_id: str | None
+    exit_code: int | None
+    error_message: str | None
+    log_url: str | None
+    fencing_token: int | None
+    queue: str | None
+    tier: str | None
+    priority: int | None
+    created_at: datetime
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """One try of a run. One that was snoozed, handed back or lost does not count: the next has the same number."""
+
+    attempt_number: int
+    status: Literal["RUNNING", "SUCCESS", "FAILED", "TIMED_OUT", "CANCELLED", "SNOOZED", "RETURNED", "LOST"]
+    """`RETURNED`: its executor drained. `LOST`: its executor died."""
+    start_time: datetime | None
+    end_time: datetime | None
+    executor_id: str | None
+    exit_code: int | None
+    error_message: str | None
+    """What it said about its failure, or why it ended like that."""
+    cpu_seconds: float | None
+    """CPU time it used; null where no process of its own ran."""
+    memory_bytes: int | None
+    """Most memory it used at once."""
+    log_url: str | None
+    """Its own output; null if there was none."""
+
+
+class UpcomingFire(Struct, frozen=True, kw_only=True):
+    """A time at which a schedule fires."""
+
+    time: str
+    """UTC."""
+    local: str
+    """The same instant with its offset: on the schedule's wall clock, or in the zone that was asked for."""
+    job_id: str
+    job_name: str
+    """As its owner calls it."""
+    note: Literal["dst_gap", "dst_overlap", "skipped"] | None
+    """`skipped`: somebody asked to leave it out."""
+
+
+class StatsBucket(Struct, frozen=True, kw_only=True):
+    """How runs went that were scheduled in one step of time, of one key where keys are told apart."""
+
+    start: datetime = field(name="from")
+    """When the step begins."""
+    job: str | UnsetType | None = UNSET
+    """By job. Null: those that are not told apart: jobs that run once, and those beyond the hundred with most runs."""
+    queue: str | UnsetType | None = UNSET
+    """By queue. Null: runs that were never queued."""
+    executor: str | UnsetType | None = UNSET
+    """By executor, of the last attempt. Null: runs without one."""
+    label: str | UnsetType | None = UNSET
+    """By a label: its value. Null: without it, or not told apart."""
+    success: int
+    """Succeeded."""
+    failed: int
+    """Failed or timed out for good."""
+    missed: int
+    """Fires that were not taken."""
+    skipped: int
+    """Left out."""
+    cancelled: int
+    """Stopped."""
+    p50_seconds: float | None
+    """How long the last attempts took, within a tenth; null if none ended."""
+    p95_seconds: float | None
+    """What 95 of 100 did not exceed."""
+    lag_p99_seconds: float | None
+    """From due to started: what 99 of 100 did not exceed."""
+
+
+class Stats(Struct, frozen=True, kw_only=True):
+    """Steps of time in which nothing was scheduled are left out."""
+
+    buckets: list[StatsBucket]
+    """In the order of time."""
+    start: datetime = field(name="from")
+    """The range that was counted: whole steps."""
+    end: datetime = field(name="to")
+    """Where it ends."""
+    step_seconds: int
+    """How long a step is."""
+
+
 class DeadLetter(Struct, frozen=True, kw_only=True):
     """A run out of attempts."""
 
@@ -267,6 +379,8 @@ class LogChunk(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The bytes themselves, where they are not text."""
     last: bool = False
     """Nothing follows: the run has ended and this was all."""
+    size: int | None = None
+    """In the first chunk of a log that is not followed: the bytes of the whole, or of the attempt that is asked for."""
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -275,7 +389,7 @@ class Change(Struct, frozen=True, kw_only=True):
     position: str
     """Where to go on from; also sent alone, with the type `position`, before the first change."""
     type: str
-    """The event's tag: `job_created`, `queued`, `started`, `succeeded`, …"""
+    """The event's tag: `job_created`, `queued`, `started`, `succeeded`, …; `conflated`: what `changes` has."""
     at: datetime
     job_id: str = ""
     run_id: str | None = None
@@ -290,6 +404,12 @@ class Change(Struct, frozen=True, kw_only=True):
     """From 0 to 1, in a `reported`; what the handler said with it is the reason."""
     final: bool = False
     """Nothing more can come of what was watched."""
+    changes: "list[Change] | UnsetType" = UNSET
+    """Of a conflated one: the newest change of each run and of each job since the one before."""
+    counts: dict[str, int] | UnsetType = UNSET
+    """With these: how often runs came to each status."""
+    left_out: int | UnsetType = UNSET
+    """With these: how many changes of further runs there were than are shown. Above 0 it is time to list them anew."""
 
 
 # --- workflows -------------------------------------------------------------------------------------------

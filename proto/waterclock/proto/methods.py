@@ -240,6 +240,15 @@ RUNS_LIST = Method(
     Rest("GET", "/v1/jobs/{job_id}/runs", answer="array"),
     command="runs",
 )
+RUNS_SEARCH = Method(
+    "runs.search",
+    "Runs of all jobs, newest first",
+    queries.RunSearch,
+    Page[answers.FoundRun],
+    "read",
+    Rest("GET", "/v1/runs"),
+    command="runs",
+)
 RUNS_GET = Method(
     "runs.get",
     "One run",
@@ -248,6 +257,15 @@ RUNS_GET = Method(
     "read",
     Rest("GET", "/v1/runs/{run_id}"),
     command="run",
+)
+RUNS_ATTEMPTS = Method(
+    "runs.attempts",
+    "The attempts of a run, oldest first",
+    queries.RunRef,
+    Page[answers.Attempt],
+    "read",
+    Rest("GET", "/v1/runs/{run_id}/attempts", answer="array"),
+    command="attempts",
 )
 RUNS_LOG = Method(
     "runs.log",
@@ -286,6 +304,24 @@ RUNS_BULK = Method(
     Rest("POST", "/v1/runs:bulk"),
     command="cancel-run",
 )
+UPCOMING_LIST = Method(
+    "upcoming.list",
+    "When schedules fire: all of them, in order",
+    queries.UpcomingQuery,
+    Page[answers.UpcomingFire],
+    "read",
+    Rest("GET", "/v1/upcoming"),
+    command="upcoming",
+)
+STATS_READ = Method(
+    "stats.read",
+    "How runs went over time",
+    queries.StatsQuery,
+    answers.Stats,
+    "read",
+    Rest("GET", "/v1/stats"),
+    command="stats",
+)
 DEAD_LETTERS_LIST = Method(
     "dead_letters.list",
     "Runs out of attempts",
@@ -312,7 +348,7 @@ EVENTS_WATCH = Method(
     "read",
     Rest("GET", "/v1/events", answer="events"),
     streaming=True,
-    command="submit",
+    command="watch",
 )
 RUNS_EVENTS = Method(
     "runs.events",

@@ -220,7 +220,8 @@ def log_filter(run_id: str) -> str:
 
 
 def tell_subject(executor_id: str) -> str:
-    """Request/reply to an executor: what has this run (the request's body) said until now?"""
+    """Request/reply to an executor: what has this run (the request's body) said until now? A number in a second line is
+    the byte to begin at."""
     return f"wc.tell.{executor_id}"
 
 

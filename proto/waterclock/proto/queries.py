@@ -105,6 +105,43 @@ class RunsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cursor: str | None = None
 
 
+class RunSearch(RunFilter, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Runs of all jobs. A page may be short, or even empty, and yet not the last: so much was looked through."""
+
+    limit: Limit = 50
+    cursor: str | None = None
+
+
+class UpcomingQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What fires in [from, to), of all schedules: at most 31 days."""
+
+    start: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="from")
+    """None: now."""
+    end: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="to")
+    """None: a day later."""
+    job: str | None = None
+    """Only of this job."""
+    label: tuple[str, ...] = ()
+    """`key=value` or `key`; all of them must hold."""
+    tz: str | None = None
+    """The zone of `local`; None: each schedule's own."""
+    limit: Limit = 50
+    cursor: str | None = None
+
+
+class StatsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How runs scheduled in [from, to) went, in buckets of `step`."""
+
+    start: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="from")
+    """None: a day before `to`."""
+    end: Annotated[datetime, Meta(tz=True)] | None = field(default=None, name="to")
+    """None: now."""
+    step: str | None = None
+    """A duration of whole minutes, as in `5m` or `1h`; None: one that fits the range."""
+    by: Annotated[str, Meta(pattern=r"^(job|queue|executor|label:.{1,128})$")] | None = None
+    """What to tell apart: `job`, `queue`, `executor` or `label:<key>`; None: nothing."""
+
+
 class AccessQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who did what. An administrator of the default namespace sees all, others their own namespace."""
 
@@ -128,19 +165,28 @@ class LogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attempt: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     """Only this attempt's; None: all of them, one after the other."""
     offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    tail: Annotated[int, Meta(ge=0, le=2**53)] | None = None
+    """Only the last so many bytes of what there is."""
     stay_seconds: Stay = None
 
 
 class WatchQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which changes to send: of a job and its runs, of one run, of some types; of everything if nothing is said."""
+    """Which changes to send: of a job and its runs, of one run, of a workflow run and its parts, of some ids, of some
+    types; of everything if nothing is said."""
 
     job: str | None = None
     run: str | None = None
+    workflow_run: str | None = None
+    """This workflow run or fan-out, and all that is part of it."""
+    ids: Annotated[tuple[str, ...], Meta(max_length=1000)] = ()
+    """Of these jobs and runs."""
     type: tuple[str, ...] = ()
     since: datetime | None = None
     """Start with what happened at or after this instant; None: now."""
     after: str | None = None
     """Go on after this position."""
+    conflate: str | None = None
+    """A duration, as in `200ms`: at most so often, the newest change of each run and job, and counts."""
     stay_seconds: Stay = None
 
 

@@ -150,6 +150,8 @@ SAMPLES: dict[str, Sample] = {
     "jobs.backfill": of("job_id", World.job, **HOUR),
     "schedules.preview": fixed(cron="0 3 * * *", n=2),
     "runs.list": of("job_id", World.job),
+    "runs.search": fixed(limit=1),
+    "runs.attempts": of("run_id", World.run),
     "runs.get": of("run_id", World.run),
     "runs.log": of("run_id", World.run),
     "runs.events": of("run_id", World.run),
@@ -157,6 +159,8 @@ SAMPLES: dict[str, Sample] = {
     "runs.cancel": of("run_id", World.run),
     "runs.retry": of("run_id", World.failed),
     "runs.bulk": fixed(action="retry", ids=["nobody@x"]),
+    "upcoming.list": fixed(limit=1),
+    "stats.read": fixed(),
     "dead_letters.list": fixed(limit=1),
     "dead_letters.redrive": fixed(run_ids=["nobody@x"]),
     "events.watch": fixed(stay_seconds=0.2),
@@ -284,7 +288,10 @@ async def _over_rest(house: Served, method: Method[Any, Any], fields: Fields) ->
         case "declarations":
             return [{"job_id": one["job_id"], "status": "SCHEDULED"} for one in answer.json()]
         case "text":
-            return [{"offset": 0, "next": len(answer.content), "text": answer.text, "last": True}]
+            size = int(answer.headers["Waterclock-Log-Size"])
+            return [
+                {"offset": 0, "next": len(answer.content), "text": answer.text, "last": True, "size": size}
+            ]
         case _:
             return answer.json() if answer.content else None
 

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from projector_rig.builders import EVERY_MINUTE, T0, spec
-from projector_rig.tables import Tables
+from projector_rig.tables import Tables, counted
 from waterclock.core.domain.ids import run_id
 from waterclock.core.domain.instants import MINUTE, datetime_of
+from waterclock.core.domain.readmodel.run_stats import RunStats
 from waterclock.proto.events import (
     JobCancelled,
     JobCreated,
@@ -38,6 +39,7 @@ from waterclock.proto.events import (
     Trigger,
 )
 from waterclock.proto.spec import Schedule
+from waterclock.proto.verdicts import TERMINAL
 
 JOBS = {
     "now": Schedule(),
@@ -192,6 +194,11 @@ def test_what_is_shown_hangs_together(jobs: list[JobEvent], runs: list[tuple[Run
             assert row.end_time is None
     for job in tables.jobs.values():
         assert job.next_run_at is None or job.status == "SCHEDULED"
+    ended = RunStats()
+    for row in tables.runs.values():
+        if row.status in TERMINAL:
+            ended.add(row)
+    assert counted(tables.stats) == counted(ended.minutes)
 
 
 def _could_be_one_writers(frame: tuple[RunEvent, ...]) -> bool:

@@ -19,7 +19,7 @@ class Pieces:
         self._pieces = pieces
         self.opened = 0
 
-    async def get(self, name: str) -> AsyncIterator[bytes]:
+    async def get(self, name: str, start: int = 0) -> AsyncIterator[bytes]:
         if name != "there":
             raise Missing(name)
         self.opened += 1

@@ -13,6 +13,8 @@ from waterclock.proto import methods, queries
 from waterclock.proto.answers import Change, JobAccepted, Run
 from waterclock.proto.verdicts import TERMINAL
 
+_TAIL_BYTES = 64 * 1024
+
 
 def follow_to_end(wire: BlockingWire, accepted: JobAccepted, *, json: bool) -> int:
     """Follows a new job's first run. The exit code: done if the run succeeded."""
@@ -42,15 +44,39 @@ def _print_log_if_there_is_one(wire: BlockingWire, run_id: str) -> None:
         )
 
 
-def print_log(wire: BlockingWire, run_id: str, *, follow: bool) -> None:
-    for data in _log(wire, run_id, follow=follow):
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+def print_log(
+    wire: BlockingWire, run_id: str, *, follow: bool, attempt: int | None = None, lines: int | None = None
+) -> None:
+    """`lines`: only the last ones of what there is by now."""
+    offset = 0
+    if lines is not None:
+        last, offset = _last_lines(wire, run_id, attempt, lines)
+        _print(last)
+        if not follow:
+            return
+    for data in _log(wire, LogPosition(run_id, follow=follow, attempt=attempt, offset=offset), follow=follow):
+        _print(data)
 
 
-def _log(wire: BlockingWire, run_id: str, *, follow: bool) -> Iterator[bytes]:
+def _print(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _last_lines(wire: BlockingWire, run_id: str, attempt: int | None, lines: int) -> tuple[bytes, int]:
+    """And the byte after them. More and more of the end is read, until there are enough."""
+    size = _TAIL_BYTES
+    while True:
+        position = LogPosition(run_id, follow=False, attempt=attempt, tail=size)
+        tail = b"".join(_log(wire, position, follow=False))
+        kept = tail.splitlines(keepends=True)
+        if len(kept) > lines or len(tail) < size:
+            return b"".join(kept[-lines:]) if lines else b"", position.offset
+        size *= 8
+
+
+def _log(wire: BlockingWire, position: LogPosition, *, follow: bool) -> Iterator[bytes]:
     """A run's output in pieces; `follow` stays until the run has ended."""
-    position = LogPosition(run_id, follow=follow)
     while not position.over:
         for chunk in wire.follow(methods.RUNS_LOG, position.request):
             yield position.advance(chunk)

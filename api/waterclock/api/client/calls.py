@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waterclock.api.client.messages import request_of
 from waterclock.api.client.wire import Wire
-from waterclock.proto import answers, commands, methods, policies, queries, spec, verdicts
+from waterclock.proto import answers, commands, events, methods, policies, queries, spec, verdicts
 
 
 class Noun:
@@ -421,6 +421,18 @@ class JobsCalls(Noun):
         fields: dict[str, Any] = {"job_id": job_id, "limit": limit, "cursor": cursor}
         return await self._wire.call(methods.JOBS_VERSIONS, request_of(methods.JOBS_VERSIONS, fields))
 
+    async def versions_all(
+        self, job_id: str, *, limit: int = 50, cursor: str | None = None
+    ) -> AsyncIterator[answers.DefinitionVersion]:
+        """Who changed a job, when and what, newest first: every one, page by page."""
+        while True:
+            page = await self.versions(job_id, limit=limit, cursor=cursor)
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
+
     async def version(self, job_id: str, version: int) -> answers.Job:
         """A job as it was defined at a version."""
         fields: dict[str, Any] = {"job_id": job_id, "version": version}
@@ -738,10 +750,86 @@ class RunsCalls(Noun):
                 return
             cursor = page.next_cursor
 
+    async def search(
+        self,
+        *,
+        status: Sequence[verdicts.RunStatus] = (),
+        job: str | None = None,
+        workflow_run: str | None = None,
+        label: Sequence[str] = (),
+        queue: str | None = None,
+        executor: str | None = None,
+        trigger: events.Trigger | None = None,
+        q: str | None = None,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> answers.Page[answers.FoundRun]:
+        """Runs of all jobs, newest first."""
+        fields: dict[str, Any] = {
+            "status": status,
+            "job": job,
+            "workflow_run": workflow_run,
+            "label": label,
+            "queue": queue,
+            "executor": executor,
+            "trigger": trigger,
+            "q": q,
+            "from": start,
+            "to": end,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return await self._wire.call(methods.RUNS_SEARCH, request_of(methods.RUNS_SEARCH, fields))
+
+    async def search_all(
+        self,
+        *,
+        status: Sequence[verdicts.RunStatus] = (),
+        job: str | None = None,
+        workflow_run: str | None = None,
+        label: Sequence[str] = (),
+        queue: str | None = None,
+        executor: str | None = None,
+        trigger: events.Trigger | None = None,
+        q: str | None = None,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> AsyncIterator[answers.FoundRun]:
+        """Runs of all jobs, newest first: every one, page by page."""
+        while True:
+            page = await self.search(
+                status=status,
+                job=job,
+                workflow_run=workflow_run,
+                label=label,
+                queue=queue,
+                executor=executor,
+                trigger=trigger,
+                q=q,
+                start=start,
+                end=end,
+                limit=limit,
+                cursor=cursor,
+            )
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
+
     async def get(self, run_id: str) -> answers.Run:
         """One run."""
         fields: dict[str, Any] = {"run_id": run_id}
         return await self._wire.call(methods.RUNS_GET, request_of(methods.RUNS_GET, fields))
+
+    async def attempts(self, run_id: str) -> builtins.list[answers.Attempt]:
+        """The attempts of a run, oldest first."""
+        fields: dict[str, Any] = {"run_id": run_id}
+        return (await self._wire.call(methods.RUNS_ATTEMPTS, request_of(methods.RUNS_ATTEMPTS, fields))).items
 
     async def cancel(self, run_id: str, *, note: str = "", now: bool = False) -> answers.Run:
         """Stop a run."""
@@ -785,6 +873,67 @@ class RunsCalls(Noun):
         """Why a run is as it is."""
         fields: dict[str, Any] = {"run_id": run_id, "at": at}
         return await self._wire.call(methods.RUNS_WHY, request_of(methods.RUNS_WHY, fields))
+
+
+class UpcomingCalls(Noun):
+    async def list(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        job: str | None = None,
+        label: Sequence[str] = (),
+        tz: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> answers.Page[answers.UpcomingFire]:
+        """When schedules fire: all of them, in order."""
+        fields: dict[str, Any] = {
+            "from": start,
+            "to": end,
+            "job": job,
+            "label": label,
+            "tz": tz,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return await self._wire.call(methods.UPCOMING_LIST, request_of(methods.UPCOMING_LIST, fields))
+
+    async def all(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        job: str | None = None,
+        label: Sequence[str] = (),
+        tz: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> AsyncIterator[answers.UpcomingFire]:
+        """When schedules fire: all of them, in order: every one, page by page."""
+        while True:
+            page = await self.list(
+                start=start, end=end, job=job, label=label, tz=tz, limit=limit, cursor=cursor
+            )
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
+
+
+class StatsCalls(Noun):
+    async def read(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        step: str | None = None,
+        by: str | None = None,
+    ) -> answers.Stats:
+        """How runs went over time."""
+        fields: dict[str, Any] = {"from": start, "to": end, "step": step, "by": by}
+        return await self._wire.call(methods.STATS_READ, request_of(methods.STATS_READ, fields))
 
 
 class DeadLettersCalls(Noun):
@@ -889,6 +1038,34 @@ class AuditCalls(Noun):
             "cursor": cursor,
         }
         return await self._wire.call(methods.AUDIT_ACCESS, request_of(methods.AUDIT_ACCESS, fields))
+
+    async def access_all(
+        self,
+        *,
+        action: verdicts.AccessAction | None = None,
+        actor: str | None = None,
+        namespace: str | None = None,
+        after: datetime | str | None = None,
+        before: datetime | str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> AsyncIterator[answers.AccessRecord]:
+        """Who changed tokens, secrets and quotas, and who was not let in, newest first: every one, page by page."""
+        while True:
+            page = await self.access(
+                action=action,
+                actor=actor,
+                namespace=namespace,
+                after=after,
+                before=before,
+                limit=limit,
+                cursor=cursor,
+            )
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
 
 
 class BackfillsCalls(Noun):
@@ -1266,6 +1443,18 @@ class WorkflowsCalls(Noun):
             methods.WORKFLOWS_VERSIONS, request_of(methods.WORKFLOWS_VERSIONS, fields)
         )
 
+    async def versions_all(
+        self, workflow_id: str, *, limit: int = 50, cursor: str | None = None
+    ) -> AsyncIterator[answers.DefinitionVersion]:
+        """Who changed a workflow, when and what, newest first: every one, page by page."""
+        while True:
+            page = await self.versions(workflow_id, limit=limit, cursor=cursor)
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
+
     async def version(self, workflow_id: str, version: int) -> answers.Workflow:
         """A workflow as it was defined at a version."""
         fields: dict[str, Any] = {"workflow_id": workflow_id, "version": version}
@@ -1455,6 +1644,23 @@ class WorkflowsCalls(Noun):
             "cursor": cursor,
         }
         return await self._wire.call(methods.WORKFLOWS_RUNS, request_of(methods.WORKFLOWS_RUNS, fields))
+
+    async def runs_all(
+        self,
+        workflow_id: str,
+        *,
+        status: verdicts.RunStatus | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> AsyncIterator[answers.WorkflowRun]:
+        """A workflow's waves, newest first: every one, page by page."""
+        while True:
+            page = await self.runs(workflow_id, status=status, limit=limit, cursor=cursor)
+            for item in page.items:
+                yield item
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
 
 
 class WorkflowRunsCalls(Noun):
@@ -1690,6 +1896,8 @@ class Calls:
         self.jobs = JobsCalls(wire)
         self.schedules = SchedulesCalls(wire)
         self.runs = RunsCalls(wire)
+        self.upcoming = UpcomingCalls(wire)
+        self.stats = StatsCalls(wire)
         self.dead_letters = DeadLettersCalls(wire)
         self.events = EventsCalls(wire)
         self.audit = AuditCalls(wire)

@@ -118,9 +118,12 @@ class Jobs(JobsCalls):
 
 
 class Runs(RunsCalls):
-    async def log(self, run_id: str, *, follow: bool = False) -> AsyncIterator[str]:
-        """The run's output in pieces; `follow` stays until the run has ended, across broken connections."""
-        position = LogPosition(run_id, follow=follow)
+    async def log(
+        self, run_id: str, *, follow: bool = False, attempt: int | None = None, tail: int | None = None
+    ) -> AsyncIterator[str]:
+        """The run's output in pieces, of all attempts or of one; `tail`: only the last so many bytes of what there is.
+        `follow` stays until the run has ended, across broken connections."""
+        position = LogPosition(run_id, follow=follow, attempt=attempt, tail=tail)
         decoder = getincrementaldecoder("utf-8")(errors="replace")
         while not position.over:
             async for chunk in self._wire.follow(methods.RUNS_LOG, position.request):
@@ -148,12 +151,25 @@ class Events(EventsCalls):
         *,
         job: str | None = None,
         run: str | None = None,
+        workflow_run: str | None = None,
+        ids: Sequence[str] = (),
         type: Sequence[str] = (),
         since: datetime | None = None,
         after: str | None = None,
+        conflate: str | None = None,
     ) -> AsyncIterator[answers.Change]:
-        """What happens to a job and its runs, to one run, or to everything; across broken connections."""
-        position = WatchPosition(job=job, run=run, type=type, since=since, after=after)
+        """What happens to a job and its runs, to one run, to a workflow run and its parts, to some ids, or to all there
+        is; across broken connections. `conflate="200ms"`: at most so often, the newest of each run in `changes`."""
+        position = WatchPosition(
+            job=job,
+            run=run,
+            workflow_run=workflow_run,
+            ids=ids,
+            type=type,
+            since=since,
+            after=after,
+            conflate=conflate,
+        )
         while not position.over:
             async for change in self._wire.follow(methods.EVENTS_WATCH, position.request):
                 if position.advance(change):

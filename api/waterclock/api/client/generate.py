@@ -166,19 +166,24 @@ def _call(row: Method[Any, Any]) -> str:
             f"        return ({call}).items" if items else f"        return {call}",
         ]
     )
-    if verb == "list" and "cursor" in fields:
+    if get_origin(row.answer) is answers.Page and "cursor" in fields:
         passed = ", ".join(name if name in positional else f"{name}={name}" for name in fields)
         written += "\n\n" + _PAGES.format(
-            signature=signature, item=_name(get_args(row.answer)[0]), summary=row.summary, passed=passed
+            name="all" if verb == "list" else f"{verb}_all",
+            verb=verb,
+            signature=signature,
+            item=_name(get_args(row.answer)[0]),
+            summary=row.summary,
+            passed=passed,
         )
     return written
 
 
 _PAGES = '''
-    async def all({signature}) -> AsyncIterator[{item}]:
+    async def {name}({signature}) -> AsyncIterator[{item}]:
         """{summary}: every one, page by page."""
         while True:
-            page = await self.list({passed})
+            page = await self.{verb}({passed})
             for item in page.items:
                 yield item
             if page.next_cursor is None:

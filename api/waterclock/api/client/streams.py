@@ -14,19 +14,35 @@ _REMEMBERED = 2000
 class LogPosition:
     """In a run's output; `follow` stays until the run has ended."""
 
-    def __init__(self, run_id: str, *, follow: bool) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        *,
+        follow: bool,
+        attempt: int | None = None,
+        tail: int | None = None,
+        offset: int = 0,
+    ) -> None:
         self.over = False
+        self.offset = offset
+        """The byte from which on nothing has come yet."""
         self._run_id = run_id
         self._follow = follow
-        self._offset = 0
+        self._attempt = attempt
+        self._tail = tail
 
     def request(self) -> LogQuery:
         return LogQuery(
-            run_id=self._run_id, follow=self._follow, offset=self._offset, stay_seconds=STREAM_SECONDS
+            run_id=self._run_id,
+            follow=self._follow,
+            attempt=self._attempt,
+            offset=self.offset,
+            tail=self._tail,
+            stay_seconds=STREAM_SECONDS,
         )
 
     def advance(self, chunk: LogChunk) -> bytes:
-        self._offset, self.over = chunk.next, chunk.last
+        self.offset, self.over, self._tail = chunk.next, chunk.last, None
         return chunk.text.encode() if chunk.data is None else chunk.data
 
     def call_ended(self) -> None:
@@ -41,12 +57,16 @@ class WatchPosition:
         *,
         job: str | None = None,
         run: str | None = None,
+        workflow_run: str | None = None,
+        ids: Sequence[str] = (),
         type: Sequence[str] = (),
         since: datetime | None = None,
         after: str | None = None,
+        conflate: str | None = None,
     ) -> None:
         self.over = False
         self._job, self._run, self._type = job, run, tuple(type)
+        self._workflow_run, self._ids, self._conflate = workflow_run, tuple(ids), conflate
         self._since = since
         self._after = after
         self._seen = Seen()
@@ -55,9 +75,12 @@ class WatchPosition:
         return WatchQuery(
             job=self._job,
             run=self._run,
+            workflow_run=self._workflow_run,
+            ids=self._ids,
             type=self._type,
             since=self._since if self._after is None else None,
             after=self._after,
+            conflate=self._conflate,
             stay_seconds=STREAM_SECONDS,
         )
 

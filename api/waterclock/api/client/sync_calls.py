@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from waterclock.api.client.messages import request_of
 from waterclock.api.client.sync_wire import SyncWire
-from waterclock.proto import answers, commands, methods, policies, queries, spec, verdicts
+from waterclock.proto import answers, commands, events, methods, policies, queries, spec, verdicts
 
 
 class Noun:
@@ -420,6 +420,17 @@ class JobsCalls(Noun):
         fields: dict[str, Any] = {"job_id": job_id, "limit": limit, "cursor": cursor}
         return self._wire.call(methods.JOBS_VERSIONS, request_of(methods.JOBS_VERSIONS, fields))
 
+    def versions_all(
+        self, job_id: str, *, limit: int = 50, cursor: str | None = None
+    ) -> Iterator[answers.DefinitionVersion]:
+        """Who changed a job, when and what, newest first: every one, page by page."""
+        while True:
+            page = self.versions(job_id, limit=limit, cursor=cursor)
+            yield from page.items
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
+
     def version(self, job_id: str, version: int) -> answers.Job:
         """A job as it was defined at a version."""
         fields: dict[str, Any] = {"job_id": job_id, "version": version}
@@ -734,10 +745,85 @@ class RunsCalls(Noun):
                 return
             cursor = page.next_cursor
 
+    def search(
+        self,
+        *,
+        status: Sequence[verdicts.RunStatus] = (),
+        job: str | None = None,
+        workflow_run: str | None = None,
+        label: Sequence[str] = (),
+        queue: str | None = None,
+        executor: str | None = None,
+        trigger: events.Trigger | None = None,
+        q: str | None = None,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> answers.Page[answers.FoundRun]:
+        """Runs of all jobs, newest first."""
+        fields: dict[str, Any] = {
+            "status": status,
+            "job": job,
+            "workflow_run": workflow_run,
+            "label": label,
+            "queue": queue,
+            "executor": executor,
+            "trigger": trigger,
+            "q": q,
+            "from": start,
+            "to": end,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return self._wire.call(methods.RUNS_SEARCH, request_of(methods.RUNS_SEARCH, fields))
+
+    def search_all(
+        self,
+        *,
+        status: Sequence[verdicts.RunStatus] = (),
+        job: str | None = None,
+        workflow_run: str | None = None,
+        label: Sequence[str] = (),
+        queue: str | None = None,
+        executor: str | None = None,
+        trigger: events.Trigger | None = None,
+        q: str | None = None,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Iterator[answers.FoundRun]:
+        """Runs of all jobs, newest first: every one, page by page."""
+        while True:
+            page = self.search(
+                status=status,
+                job=job,
+                workflow_run=workflow_run,
+                label=label,
+                queue=queue,
+                executor=executor,
+                trigger=trigger,
+                q=q,
+                start=start,
+                end=end,
+                limit=limit,
+                cursor=cursor,
+            )
+            yield from page.items
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
+
     def get(self, run_id: str) -> answers.Run:
         """One run."""
         fields: dict[str, Any] = {"run_id": run_id}
         return self._wire.call(methods.RUNS_GET, request_of(methods.RUNS_GET, fields))
+
+    def attempts(self, run_id: str) -> builtins.list[answers.Attempt]:
+        """The attempts of a run, oldest first."""
+        fields: dict[str, Any] = {"run_id": run_id}
+        return (self._wire.call(methods.RUNS_ATTEMPTS, request_of(methods.RUNS_ATTEMPTS, fields))).items
 
     def cancel(self, run_id: str, *, note: str = "", now: bool = False) -> answers.Run:
         """Stop a run."""
@@ -781,6 +867,64 @@ class RunsCalls(Noun):
         """Why a run is as it is."""
         fields: dict[str, Any] = {"run_id": run_id, "at": at}
         return self._wire.call(methods.RUNS_WHY, request_of(methods.RUNS_WHY, fields))
+
+
+class UpcomingCalls(Noun):
+    def list(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        job: str | None = None,
+        label: Sequence[str] = (),
+        tz: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> answers.Page[answers.UpcomingFire]:
+        """When schedules fire: all of them, in order."""
+        fields: dict[str, Any] = {
+            "from": start,
+            "to": end,
+            "job": job,
+            "label": label,
+            "tz": tz,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return self._wire.call(methods.UPCOMING_LIST, request_of(methods.UPCOMING_LIST, fields))
+
+    def all(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        job: str | None = None,
+        label: Sequence[str] = (),
+        tz: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Iterator[answers.UpcomingFire]:
+        """When schedules fire: all of them, in order: every one, page by page."""
+        while True:
+            page = self.list(start=start, end=end, job=job, label=label, tz=tz, limit=limit, cursor=cursor)
+            yield from page.items
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
+
+
+class StatsCalls(Noun):
+    def read(
+        self,
+        *,
+        start: datetime | str | None = None,
+        end: datetime | str | None = None,
+        step: str | None = None,
+        by: str | None = None,
+    ) -> answers.Stats:
+        """How runs went over time."""
+        fields: dict[str, Any] = {"from": start, "to": end, "step": step, "by": by}
+        return self._wire.call(methods.STATS_READ, request_of(methods.STATS_READ, fields))
 
 
 class DeadLettersCalls(Noun):
@@ -882,6 +1026,33 @@ class AuditCalls(Noun):
             "cursor": cursor,
         }
         return self._wire.call(methods.AUDIT_ACCESS, request_of(methods.AUDIT_ACCESS, fields))
+
+    def access_all(
+        self,
+        *,
+        action: verdicts.AccessAction | None = None,
+        actor: str | None = None,
+        namespace: str | None = None,
+        after: datetime | str | None = None,
+        before: datetime | str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Iterator[answers.AccessRecord]:
+        """Who changed tokens, secrets and quotas, and who was not let in, newest first: every one, page by page."""
+        while True:
+            page = self.access(
+                action=action,
+                actor=actor,
+                namespace=namespace,
+                after=after,
+                before=before,
+                limit=limit,
+                cursor=cursor,
+            )
+            yield from page.items
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
 
 
 class BackfillsCalls(Noun):
@@ -1254,6 +1425,17 @@ class WorkflowsCalls(Noun):
         fields: dict[str, Any] = {"workflow_id": workflow_id, "limit": limit, "cursor": cursor}
         return self._wire.call(methods.WORKFLOWS_VERSIONS, request_of(methods.WORKFLOWS_VERSIONS, fields))
 
+    def versions_all(
+        self, workflow_id: str, *, limit: int = 50, cursor: str | None = None
+    ) -> Iterator[answers.DefinitionVersion]:
+        """Who changed a workflow, when and what, newest first: every one, page by page."""
+        while True:
+            page = self.versions(workflow_id, limit=limit, cursor=cursor)
+            yield from page.items
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
+
     def version(self, workflow_id: str, version: int) -> answers.Workflow:
         """A workflow as it was defined at a version."""
         fields: dict[str, Any] = {"workflow_id": workflow_id, "version": version}
@@ -1437,6 +1619,22 @@ class WorkflowsCalls(Noun):
             "cursor": cursor,
         }
         return self._wire.call(methods.WORKFLOWS_RUNS, request_of(methods.WORKFLOWS_RUNS, fields))
+
+    def runs_all(
+        self,
+        workflow_id: str,
+        *,
+        status: verdicts.RunStatus | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Iterator[answers.WorkflowRun]:
+        """A workflow's waves, newest first: every one, page by page."""
+        while True:
+            page = self.runs(workflow_id, status=status, limit=limit, cursor=cursor)
+            yield from page.items
+            if page.next_cursor is None:
+                return
+            cursor = page.next_cursor
 
 
 class WorkflowRunsCalls(Noun):
@@ -1654,6 +1852,8 @@ class Calls:
         self.jobs = JobsCalls(wire)
         self.schedules = SchedulesCalls(wire)
         self.runs = RunsCalls(wire)
+        self.upcoming = UpcomingCalls(wire)
+        self.stats = StatsCalls(wire)
         self.dead_letters = DeadLettersCalls(wire)
         self.events = EventsCalls(wire)
         self.audit = AuditCalls(wire)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, TypeVar, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from litestar import Request
@@ -42,12 +42,12 @@ def _merged(kind: type[Q], path: dict[str, str], body: bytes) -> Q:
 
 def _query_fields(kind: type[Struct], items: Iterable[tuple[str, str]]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    many = _many_valued(kind)
+    many, listed = _many_valued(kind)
     for name, value in items:
         if not value:  # `?cursor=&status=`: a form or a client's null, and nothing that could be meant
             continue
         if name in many:
-            fields.setdefault(name, []).append(value)
+            fields.setdefault(name, []).extend(value.split(",") if name in listed else [value])
         elif name in fields:
             raise Invalid.field(name, "given twice")
         else:
@@ -56,8 +56,22 @@ def _query_fields(kind: type[Struct], items: Iterable[tuple[str, str]]) -> dict[
 
 
 @cache
-def _many_valued(kind: type[Struct]) -> frozenset[str]:
-    return frozenset(field.name for field in structs.fields(kind) if get_origin(field.type) is tuple)
+def _many_valued(kind: type[Struct]) -> tuple[frozenset[str], frozenset[str]]:
+    """The fields that may be given several times; and those whose values, being of a fixed set or ids, may also stand
+    in one, with commas between them."""
+    many = {field.name: _element(field.type) for field in structs.fields(kind)}
+    fixed = [name for name, element in many.items() if get_origin(element) is Literal]
+    return (
+        frozenset(name for name, element in many.items() if element is not None),
+        frozenset((*fixed, *({"ids"} & many.keys()))),
+    )
+
+
+def _element(kind: Any) -> Any:
+    """What a tuple is of; None for anything else."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return get_args(kind)[0] if get_origin(kind) is tuple else None
 
 
 def with_headers(request: Q, headers: Mapping[str, str]) -> Q:

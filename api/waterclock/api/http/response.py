@@ -1,7 +1,9 @@
 """A method's answer as an HTTP response, and every error, the framework's own included, as a problem document."""
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from functools import cache
 from hashlib import blake2b
 from http import HTTPStatus
@@ -16,6 +18,7 @@ from litestar.response import Stream
 
 from waterclock.api.errors import Refused
 from waterclock.api.http.allowed_methods import allowed
+from waterclock.api.http.log_range import SIZE_HEADER
 from waterclock.proto.answers import LogChunk, Page
 from waterclock.proto.methods import Rest
 from waterclock.proto.problem import MEDIA_TYPE, Problem, retry_after
@@ -26,6 +29,11 @@ JSON = "application/json"
 LINES = "application/x-ndjson"
 _encode = msgspec.json.Encoder().encode
 log = logging.getLogger(__name__)
+
+KEEP_ALIVE_SECONDS = 15.0
+"""Proxies and browsers take a connection for dead that is silent for longer."""
+_KEEP_ALIVE = b": there\n\n"
+_END = object()
 
 
 def write(http: AnyRequest, rest: Rest, answer: Any) -> Response[Any]:
@@ -79,13 +87,42 @@ async def stream(http: AnyRequest, rest: Rest, answers: AsyncIterator[Any]) -> R
         if first is None:
             return
         yield render(first)
-        async for answer in answers:
-            yield render(answer)
+        if rest.answer != "events":
+            async for answer in answers:
+                yield render(answer)
+            return
+        async with aclosing(with_pauses(answers, KEEP_ALIVE_SECONDS)) as paced:
+            async for answer in paced:
+                yield _KEEP_ALIVE if answer is None else render(answer)
 
     headers = {"Cache-Control": "no-store"}
     if rest.answer == "text":
         headers["Accept-Ranges"] = "bytes"
+        if first is not None and first.size is not None:
+            headers[SIZE_HEADER] = str(first.size)
     return Stream(body(), status_code=rest.status, media_type=media, headers=headers)
+
+
+async def with_pauses(answers: AsyncIterator[Any], seconds: float) -> AsyncGenerator[Any, None]:
+    """The answers, and None whenever there was none for so long."""
+    waiting: asyncio.Task[Any] | None = None
+    try:
+        while True:
+            waiting = waiting or asyncio.ensure_future(anext(answers, _END))
+            done, _ = await asyncio.wait([waiting], timeout=seconds)
+            if not done:
+                yield None
+                continue
+            answer, waiting = waiting.result(), None
+            if answer is _END:
+                return
+            yield answer
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        if isinstance(answers, AsyncGenerator):
+            await answers.aclose()
 
 
 def _text(chunk: LogChunk) -> bytes:

@@ -21,7 +21,7 @@ from waterclock.api.http.browser_guard import BrowserGuard
 from waterclock.api.http.compression import Compression
 from waterclock.api.http.conditional import Conditional
 from waterclock.api.http.direct import DirectMethod
-from waterclock.api.http.log_range import part_of, wanted_range
+from waterclock.api.http.log_range import part_of, query_of, wanted_range
 from waterclock.api.http.pages import pages
 from waterclock.api.http.raw_response import App
 from waterclock.api.http.request import read_request
@@ -81,7 +81,7 @@ def _route(app: Application, method: Method[Any, Any], rest: Rest) -> HTTPRouteH
         if rest.answer == "bytes":
             return await _download(app, request, asked, caller)
         if rest.answer == "text" and (wanted := wanted_range(request, asked)):
-            return await part_of(wanted, answers(app, method, asked, caller))
+            return await part_of(wanted, answers(app, method, query_of(wanted, asked), caller))
         if rest.answer == "declarations":
             return await declarations.write(request, answers(app, method, asked, caller))
         if method.streaming:

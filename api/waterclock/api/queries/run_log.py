@@ -9,19 +9,18 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
-from waterclock.api.errors import NotFound
+from waterclock.api.errors import Invalid, NotFound
 from waterclock.api.queries.changes import status_after
+from waterclock.api.queries.output import AttemptOutput, attempt_output, read_output, stored_output
 from waterclock.api.queries.runs import find
 from waterclock.api.registry import streams
-from waterclock.core.jetstream.errors import LogUnavailable
 from waterclock.core.jetstream.messages import stream_state
 from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.core.runtime.quarantine import read_frame
-from waterclock.core.store.store import Missing, log_name
 from waterclock.proto import methods, names
 from waterclock.proto.answers import LogChunk, Run
 from waterclock.proto.events import Outcome, RunCancelled, RunEvent, RunLost, RunQueued
@@ -29,12 +28,13 @@ from waterclock.proto.queries import LogQuery
 from waterclock.proto.verdicts import TERMINAL
 
 _CHUNK_BYTES = 256 * 1024
-_EXECUTOR_SECONDS = 1.0
 _RUN = re.compile(r"[\w=@~+:-]{1,1000}", re.ASCII)
 
 
 @streams(methods.RUNS_LOG)
 async def log(app: Application, request: LogQuery, caller: Caller) -> AsyncIterator[LogChunk]:
+    if request.follow and request.attempt is not None:
+        raise Invalid.field("attempt", "all attempts are followed; leave out attempt, or follow")
     if request.follow:
         chunks = _follow(app, request, caller)
     else:
@@ -44,21 +44,37 @@ async def log(app: Application, request: LogQuery, caller: Caller) -> AsyncItera
 
 
 async def _until_now(app: Application, run: Run, request: LogQuery) -> AsyncIterator[LogChunk]:
-    """The output of all attempts so far, or of one of them."""
-    chunks = LogChunks(request.offset)
+    """The output of all attempts so far, or of one of them, from where it is wanted on."""
     attempts = range(1, run.attempt_number + 1) if request.attempt is None else (request.attempt,)
-    for attempt in attempts:
-        content = await _stored_output(app, run.run_id, attempt)
-        if not content and attempt == run.attempt_number and run.status == "RUNNING":
-            content = await _running_output(app, run)
-        for chunk in chunks.take(0, content):
+    outputs = [await attempt_output(app, run, attempt) for attempt in attempts]
+    size = sum(output.size for output in outputs)
+    chunks = LogChunks(_start(request, size))
+    said: int | None = size
+    for output in outputs:
+        async for chunk in _chunks_of(app, output, chunks):
+            yield structs.replace(chunk, size=said)
+            said = None
+        chunks.next_attempt(output.size)
+    yield structs.replace(chunks.end(last=run.status in TERMINAL), size=said)
+
+
+def _start(request: LogQuery, size: int) -> int:
+    return request.offset if request.tail is None else max(request.offset, size - request.tail, 0)
+
+
+async def _chunks_of(app: Application, output: AttemptOutput, chunks: "LogChunks") -> AsyncIterator[LogChunk]:
+    """What the reader lacks of an attempt, which is the current one."""
+    place = chunks.lacks_from
+    if place >= output.size:
+        return
+    async for data in read_output(app, output, place):
+        for chunk in chunks.take(place, data):
             yield chunk
-        chunks.next_attempt(len(content))
-    yield chunks.end(last=run.status in TERMINAL)
+        place += len(data)
 
 
 async def _follow(app: Application, request: LogQuery, caller: Caller) -> AsyncIterator[LogChunk]:
-    run_id, chunks = request.run_id, LogChunks(request.offset)
+    run_id = request.run_id
     if not _RUN.fullmatch(run_id):  # it is about to be part of a subject
         raise NotFound.because(f"there is no run {run_id[:100]}")
     deadline = (
@@ -73,18 +89,18 @@ async def _follow(app: Application, request: LogQuery, caller: Caller) -> AsyncI
             if run.status in TERMINAL or run.status == "RETRYING"
             else run.attempt_number - 1
         )
-        for attempt in range(1, over + 1):
-            content = await _stored_output(app, run_id, attempt)
-            for chunk in chunks.take(0, content):
+        attempt = max(over + 1, 1)
+        known = range(1, attempt + 1) if run.status == "RUNNING" else range(1, over + 1)
+        outputs = [await attempt_output(app, run, each) for each in known]
+        chunks = LogChunks(_start(request, sum(output.size for output in outputs)))
+        for output in outputs:
+            async for chunk in _chunks_of(app, output, chunks):
                 yield chunk
-            chunks.next_attempt(len(content))
+            if output.attempt <= over:
+                chunks.next_attempt(output.size)
         if run.status in TERMINAL:
             yield chunks.end(last=True)
             return
-        if run.status == "RUNNING":
-            for chunk in chunks.take(0, await _running_output(app, run)):
-                yield chunk
-        attempt = max(over + 1, 1)
         async with follow_events(app, run_id, position, feed):
             while (item := await feed.next(deadline)) is not None:
                 match item:
@@ -95,13 +111,13 @@ async def _follow(app: Application, request: LogQuery, caller: Caller) -> AsyncI
                     case RunQueued():
                         attempt = item.attempt
                     case Outcome() | RunCancelled() | RunLost() if item.attempt in (0, attempt):
-                        content = await _stored_output(app, run_id, attempt)
-                        for chunk in chunks.take(0, content):
+                        output = await stored_output(app, run_id, attempt)
+                        async for chunk in _chunks_of(app, output, chunks):
                             yield chunk
                         if status_after(item) in TERMINAL:
                             yield chunks.end(last=True)
                             return
-                        chunks.next_attempt(len(content))
+                        chunks.next_attempt(output.size)
 
 
 class Output(Struct, frozen=True):
@@ -180,26 +196,6 @@ async def _read_events(pull: Pull, run_id: str, feed: RunFeed) -> None:
         feed.fail(error)
 
 
-async def _stored_output(app: Application, run_id: str, attempt: int) -> bytes:
-    """The whole output of an attempt that has ended; nothing if there was none."""
-    try:
-        return b"".join([piece async for piece in app.logs.get(log_name(run_id, attempt))])
-    except Missing:
-        return b""
-
-
-async def _running_output(app: Application, run: Run) -> bytes:
-    """The output of a running attempt until now, from its executor; nothing if that does not answer."""
-    if run.executor_id is None:
-        return b""
-    try:
-        subject = names.tell_subject(run.executor_id)
-        reply = await app.connection.request(subject, run.run_id.encode(), timeout=_EXECUTOR_SECONDS)
-    except LogUnavailable:
-        return b""
-    return reply.data
-
-
 class LogChunks:
     """Turns output into chunks of one numbered text, leaving out what the reader already has."""
 
@@ -214,6 +210,11 @@ class LogChunks:
             return []
         new = data[self._sent - start :]
         return [self._chunk(new[i : i + _CHUNK_BYTES]) for i in range(0, len(new), _CHUNK_BYTES)]
+
+    @property
+    def lacks_from(self) -> int:
+        """The byte of the current attempt from which on the reader has nothing."""
+        return max(0, self._sent - self._base)
 
     def next_attempt(self, size: int) -> None:
         """The current attempt has ended with so many bytes of output."""

@@ -1,13 +1,17 @@
 """Looking at runs and dead letters."""
 
+from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
+
 import msgspec
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
+from waterclock.api.auth.namespaces import unscoped
 from waterclock.api.errors import NotFound
 from waterclock.api.queries.history import run_events
 from waterclock.api.queries.jobs import no_such_job
-from waterclock.api.readmodels import jobs, runs
+from waterclock.api.readmodels import jobs, run_search, runs
 from waterclock.api.readmodels.freshness import position
 from waterclock.api.registry import handles
 from waterclock.core.domain.ids import namespace_of
@@ -15,9 +19,11 @@ from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.readmodel.rows import RunRow
 from waterclock.core.domain.readmodel.run_fold import new_run_row, update_run_row
 from waterclock.proto import methods, names
-from waterclock.proto.answers import DeadLetter, Page, Run
-from waterclock.proto.queries import DeadLettersQuery, RunRef, RunsQuery
+from waterclock.proto.answers import Attempt, DeadLetter, FoundRun, Page, Run
+from waterclock.proto.queries import DeadLettersQuery, RunRef, RunSearch, RunsQuery
 
+_RECENT = timedelta(minutes=10)
+"""What was scheduled before has long been written down."""
 _TIMES = (
     "scheduled_time",
     "due_time",
@@ -36,6 +42,23 @@ async def list_runs(app: Application, request: RunsQuery, caller: Caller) -> Pag
     if not page.items and not await _exists(app, request.job_id, caller):
         raise no_such_job(request.job_id)
     return page
+
+
+@handles(methods.RUNS_SEARCH)
+async def search(app: Application, request: RunSearch, caller: Caller) -> Page[FoundRun]:
+    part = request.job or request.workflow_run
+    if part is not None:
+        await app.freshness.of_runs(app.partition_of(part))
+    elif request.cursor is None and (request.end is None or request.end > datetime.now(UTC) - _RECENT):
+        await app.freshness.of_all_runs()
+    return await run_search.search(app.pool, caller.namespace, request)
+
+
+@handles(methods.RUNS_ATTEMPTS)
+async def attempts(app: Application, request: RunRef, caller: Caller) -> Page[Attempt]:
+    run = await find(app, request.run_id, caller)
+    log_url = f"/v1/runs/{quote(unscoped(caller.namespace, run.run_id), safe='~@:')}/log"
+    return Page(items=await runs.attempts(app.pool, caller.namespace, run.run_id, log_url))
 
 
 @handles(methods.RUNS_GET)

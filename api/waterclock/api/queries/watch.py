@@ -12,10 +12,12 @@ from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import Invalid
 from waterclock.api.queries.changes import (
+    Conflation,
     Selection,
     change_of_ended,
     changes_of_job_frame,
     changes_of_run_frame,
+    read_interval,
 )
 from waterclock.api.queries.jobs import find
 from waterclock.api.readmodels import jobs, runs
@@ -56,6 +58,8 @@ def _is_sequence(text: str) -> bool:
 
 @streams(methods.EVENTS_WATCH)
 async def watch(app: Application, request: WatchQuery, caller: Caller) -> AsyncIterator[Change]:
+    if request.conflate is not None:
+        read_interval(request.conflate)
     selection = await _selection(app, request, caller)
     subjects = _subjects(app, selection)
     position = await _start(app, request, subjects)
@@ -66,6 +70,11 @@ async def watch(app: Application, request: WatchQuery, caller: Caller) -> AsyncI
     deadline = (
         None if request.stay_seconds is None else asyncio.get_running_loop().time() + request.stay_seconds
     )
+    if request.conflate is not None:
+        every = read_interval(request.conflate)
+        async for change in _conflated(app, selection, subjects, position, every, deadline):
+            yield change
+        return
     async with _Streams.open(app, subjects, position) as log:
         while arrived := await log.next(deadline):
             for stream, delivery in arrived:
@@ -82,6 +91,37 @@ async def watch(app: Application, request: WatchQuery, caller: Caller) -> AsyncI
                         return
 
 
+async def _conflated(
+    app: Application,
+    selection: Selection,
+    subjects: dict[str, str],
+    position: _Position,
+    every: float,
+    deadline: float | None,
+) -> AsyncIterator[Change]:
+    """What is new, at once after a silence and then at most so often. While the reader does not take it the log is not
+    read on either, so that nothing piles up here."""
+    loop = asyncio.get_running_loop()
+    pending, not_before = Conflation(), 0.0
+    async with _Streams.open(app, subjects, position) as log:
+        while True:
+            waits = not_before if pending else None
+            until = min((time for time in (waits, deadline) if time is not None), default=None)
+            for stream, delivery in await log.next(until):
+                read = changes_of_job_frame if stream == names.JOBS else changes_of_run_frame
+                for change in read(delivery):
+                    if selection.wants(change):
+                        pending.add(change, final=selection.is_final(change))
+                position = log.after(stream, delivery.sequence)
+            now = loop.time()
+            is_over = pending.final or (deadline is not None and now >= deadline)
+            if pending and (now >= not_before or is_over):
+                yield pending.take(str(position))
+                not_before = loop.time() + every
+            if is_over:
+                return
+
+
 async def _selection(app: Application, request: WatchQuery, caller: Caller) -> Selection:
     """What is watched must exist: a typing error would otherwise wait for ever."""
     once = False
@@ -89,7 +129,13 @@ async def _selection(app: Application, request: WatchQuery, caller: Caller) -> S
         definition = await find(app, job_id, caller)
         once = definition.job.spec.schedule.schedule_type in ("IMMEDIATE", "FUTURE")
     return Selection(
-        namespace=caller.namespace, job=request.job, run=request.run, types=frozenset(request.type), once=once
+        namespace=caller.namespace,
+        job=request.job,
+        run=request.run,
+        workflow_run=request.workflow_run,
+        ids=frozenset(request.ids),
+        types=frozenset(request.type),
+        once=once,
     )
 
 
@@ -110,7 +156,7 @@ async def _ended(app: Application, selection: Selection, caller: Caller) -> Run 
 
 def _subjects(app: Application, selection: Selection) -> dict[str, str]:
     """The subject to read in each stream."""
-    watched = selection.job or selection.run
+    watched = selection.job or selection.run or selection.workflow_run
     if watched is None:
         return {names.JOBS: names.jobs_of_partition(), names.RUNS: names.runs_subject()}
     partition = app.partition_of(watched)

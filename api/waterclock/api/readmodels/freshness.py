@@ -10,7 +10,7 @@ from waterclock.api.readmodels.pool import Pool
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Broadcast, Connection
 from waterclock.core.jetstream.log_identity import KnownStream
-from waterclock.core.jetstream.messages import last_message
+from waterclock.core.jetstream.messages import last_message, stream_state
 from waterclock.core.sql import load_statements
 from waterclock.proto import names
 
@@ -18,6 +18,8 @@ _SQL = load_statements(SQL / "freshness.sql")
 _PAUSE = 0.01
 _PATIENCE = 1.0
 """Longer than a projector on a busy machine needs for what was just written; what lags by more is shown as it is."""
+_MOMENT = 0.5
+"""For listings of all runs: on a busy machine there is always something newer."""
 
 
 class Folded(Struct, frozen=True):
@@ -50,6 +52,19 @@ class Freshness:
         """Whether all that has happened to a partition's runs until now is in the read models."""
         newest = await last_message(self._connection, names.RUNS, names.runs_subject(partition))
         return newest is None or await self._reached(names.RUNS, partition, newest.sequence)
+
+    async def of_all_runs(self) -> None:
+        """Wait a moment until what has happened to any run until now is in the read models."""
+        newest = (await stream_state(self._connection, names.RUNS)).last_seq
+        deadline = asyncio.get_running_loop().time() + _MOMENT
+        while asyncio.get_running_loop().time() < deadline:
+            if (
+                max((p.position for p in (await positions(self._pool, names.RUNS)).values()), default=0)
+                >= newest
+            ):
+                return
+            self._tell(names.FRESHNESS_WANTED, b"")
+            await asyncio.sleep(_PAUSE * 2)
 
     async def _reached(self, stream: str, partition: int, sequence: int) -> bool:
         """Each look that finds it not there yet tells the projectors, which gather events while nobody waits."""

@@ -14,6 +14,11 @@ CONNECT_SECONDS = 2.0
 QUERY_SECONDS = 10.0
 ROW_SECONDS = 2.0
 """For one row by its key. Whoever asks can often do without it, and is not to wait for a server that hangs."""
+SEARCH_SECONDS = 5.0
+"""For what looks through many rows. Postgres itself ends it then, so that nothing goes on that nobody waits for."""
+_SEARCHES = 3
+"""Of all connections, as many as searches may have: those who ask for one row do not wait for them."""
+_SEARCH_SETTINGS = f"SET LOCAL statement_timeout = {int(SEARCH_SECONDS * 1000)}; SET LOCAL jit = off"
 _BACK_OFF_SECONDS = 1.0
 """How long a server that was too slow for a row is not asked for another."""
 _AWAY = (
@@ -34,6 +39,9 @@ _AWAY = (
 )
 
 
+_NO_DATABASE = "no database is configured (WATERCLOCK_DATABASE_URL)"
+
+
 class ReadModelsAway(Exception):
     """Postgres cannot be reached, is too slow, or has no tables of this version yet."""
 
@@ -42,6 +50,7 @@ class Pool:
     def __init__(self, pool: "asyncpg.Pool[asyncpg.Record] | None") -> None:
         self._pool = pool
         self._back_off_until = 0.0
+        self._searches = asyncio.Semaphore(_SEARCHES)
 
     @classmethod
     @asynccontextmanager
@@ -84,9 +93,37 @@ class Pool:
             raise ReadModelsAway(f"{type(error).__name__}: {error}") from error
         return rows[0] if rows else None
 
+    async def search(self, query: str, *arguments: Any) -> "list[asyncpg.Record]":
+        """What may take long, and is refused if it does: whoever asked can ask for less."""
+        try:
+            async with self._searches:
+                return await self._search(query, arguments)
+        except asyncpg.QueryCanceledError:
+            raise Invalid.field(
+                "from",
+                f"this took longer than {SEARCH_SECONDS:.0f} s and was ended;"
+                " ask for less: a shorter time, a job, or another status",
+            ) from None
+        except _AWAY as error:
+            raise ReadModelsAway(f"{type(error).__name__}: {error}") from error
+
+    async def _search(self, query: str, arguments: Sequence[Any]) -> "list[asyncpg.Record]":
+        if self._pool is None:
+            raise ReadModelsAway(_NO_DATABASE)
+        async with asyncio.timeout(CONNECT_SECONDS + QUERY_SECONDS), self._pool.acquire() as connection:
+            try:
+                async with connection.transaction(readonly=True):
+                    await connection.execute(_SEARCH_SETTINGS)
+                    return await connection.fetch(query, *arguments, timeout=QUERY_SECONDS)
+            except TimeoutError:
+                connection.terminate()
+                raise
+            except asyncpg.DataError as error:
+                raise Invalid.field("", f"no value for a query: {error}") from error
+
     async def _answer(self, query: str, arguments: Sequence[Any], seconds: float) -> "list[asyncpg.Record]":
         if self._pool is None:
-            raise ReadModelsAway("no database is configured (WATERCLOCK_DATABASE_URL)")
+            raise ReadModelsAway(_NO_DATABASE)
         async with asyncio.timeout(CONNECT_SECONDS + seconds), self._pool.acquire() as connection:
             try:
                 return await connection.fetch(query, *arguments, timeout=seconds)

@@ -10,13 +10,14 @@ from waterclock.api.readmodels.paging import SQL, containing, decode_cursor, enc
 from waterclock.api.readmodels.pool import Pool
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.sql import load_statements
-from waterclock.proto.answers import DeadLetter, Page, Run
+from waterclock.proto.answers import Attempt, DeadLetter, Page, Run
 from waterclock.proto.events import Instant
 from waterclock.proto.queries import DeadLettersQuery, RunsQuery
 from waterclock.proto.verdicts import TERMINAL
 
 _SQL = load_statements(SQL / "runs.sql")
 _decode = msgspec.json.Decoder(Run).decode
+_decode_attempt = msgspec.json.Decoder(Attempt).decode
 _decode_dead_letter = msgspec.json.Decoder(DeadLetter).decode
 
 
@@ -45,6 +46,16 @@ async def page(pool: Pool, namespace: str, query: RunsQuery) -> Page[Run]:
 async def one(pool: Pool, namespace: str, run_id: str) -> Run | None:
     row = await pool.fetch_one(_SQL["one"], run_id, namespace)
     return None if row is None else _decode(row["run"])
+
+
+async def attempts(pool: Pool, namespace: str, run_id: str, log_url: str) -> list[Attempt]:
+    """Those of a run that have started, oldest first. `log_url`: of the whole run."""
+    found = []
+    for row in await pool.fetch(_SQL["attempts"], run_id, namespace):
+        attempt = _decode_attempt(row["attempt"])
+        own_log = f"{log_url}?attempt={attempt.attempt_number}" if attempt.log_url is not None else None
+        found.append(msgspec.structs.replace(attempt, log_url=own_log))
+    return found
 
 
 async def by_prefix(pool: Pool, namespace: str, prefix: str) -> list[str]:

@@ -11,13 +11,15 @@ from msgspec import Struct
 
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Damaged, LogError, NotFound
-from waterclock.core.jetstream.messages import last_message, next_message
+from waterclock.core.jetstream.messages import last_message, message_at, next_message
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.core.jetstream.pull_loop import Pull
 from waterclock.proto import names
 from waterclock.proto.codec import decoder
 
 CHUNK = 128 * 1024
+_MOST_SEQUENCES = 8192
+"""Of an object of a gigabyte. They are in its record, which is read for its size alone."""
 
 
 class ObjectInfo(Struct, frozen=True, kw_only=True):
@@ -28,6 +30,9 @@ class ObjectInfo(Struct, frozen=True, kw_only=True):
     chunks: int = 0
     digest: str = ""
     deleted: bool = False
+    sequences: list[int] = []
+    """Where in the stream each chunk is, so that one can be read without those before it. Absent from objects of one
+    chunk, and from those of the version before."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -50,15 +55,22 @@ class Objects:
         """Store the content under the name, in place of what was there. It shows once it is complete."""
         former = await self.info(name) if self._tidy else None
         nuid, digest, size, chunks = token_hex(11), sha256(), 0, 0
+        sequences: list[int] = []
         try:
             async for chunk in _even(content):
-                await self._publisher.publish(self._chunks(nuid), chunk)
+                sequences.append(await self._publisher.publish(self._chunks(nuid), chunk))
                 digest.update(chunk)
                 size += len(chunk)
                 chunks += 1
             spelled = _spelled(digest.digest())
             info = ObjectInfo(
-                name=name, bucket=self._bucket, nuid=nuid, size=size, chunks=chunks, digest=spelled
+                name=name,
+                bucket=self._bucket,
+                nuid=nuid,
+                size=size,
+                chunks=chunks,
+                digest=spelled,
+                sequences=sequences if 1 < chunks <= _MOST_SEQUENCES else [],
             )
             await self._publisher.publish(self._record(name), _encode(info), rollup=True)
         except BaseException:
@@ -93,11 +105,31 @@ class Objects:
             )
         await self._publisher.publish_batch(messages)
 
-    async def get(self, name: str) -> AsyncIterator[bytes]:
-        """The content, chunk by chunk; NotFound, or Damaged at the latest after the last chunk."""
+    async def get(self, name: str, start: int = 0) -> AsyncIterator[bytes]:
+        """The content from a byte on, chunk by chunk; NotFound, or Damaged after the last chunk at the latest. Where
+        the beginning is left out, nobody sees whether that is damaged."""
         info = await self.info(name)
         if info is None:
             raise NotFound(f"no object {name} in {self._bucket}")
+        if start >= CHUNK and len(info.sequences) == info.chunks:
+            async for data in self._from_chunk(info, start // CHUNK):
+                yield data[start % CHUNK :] if start else data
+                start = 0
+            return
+        async for data in self._whole(info):
+            if len(data) > start:
+                yield data[start:] if start else data
+            start = max(0, start - len(data))
+
+    async def _from_chunk(self, info: ObjectInfo, first: int) -> AsyncIterator[bytes]:
+        for sequence in info.sequences[first:]:
+            chunk = await message_at(self._connection, self._stream, sequence)
+            if chunk is None or chunk.subject != self._chunks(info.nuid):
+                raise Damaged(f"{info.name} lacks a chunk")
+            yield chunk.data
+
+    async def _whole(self, info: ObjectInfo) -> AsyncIterator[bytes]:
+        name = info.name
         digest, chunks, after = sha256(), 0, 0
         while chunks < info.chunks:
             # One by one: whoever may make a consumer may have its messages sent anywhere, and an executor must not.

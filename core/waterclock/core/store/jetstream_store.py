@@ -38,10 +38,10 @@ class JetStreamStore:
             await self._small.put(name, start)
             return len(start)
 
-    async def get(self, name: str) -> AsyncIterator[bytes]:
+    async def get(self, name: str, start: int = 0) -> AsyncIterator[bytes]:
         with _as_store_error(f"cannot read {name}"):
             try:
-                async for chunk in self._objects.get(name):
+                async for chunk in self._objects.get(name, start):
                     yield chunk
             except NotFound as error:
                 raise Missing(name) from error

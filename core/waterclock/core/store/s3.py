@@ -13,6 +13,8 @@ from waterclock.core.store.store import CHUNK, Missing, Stored, StoreError
 
 _PART = 8 * 1024 * 1024
 """S3 takes no smaller part but the last; one object of up to 10,000 of them is 80 GB."""
+_BEYOND = ("InvalidRange", "416")
+"""It has not so many bytes."""
 _ABSENT = ("404", "NoSuchKey", "NotFound")
 
 
@@ -87,11 +89,14 @@ class S3Store:
             raise
         return size
 
-    async def get(self, name: str) -> AsyncIterator[bytes]:
+    async def get(self, name: str, start: int = 0) -> AsyncIterator[bytes]:
+        part = {"Range": f"bytes={start}-"} if start else {}
         with _as_store_error(f"cannot read {name}"):
             try:
-                answer = await self._client.get_object(Bucket=self._bucket, Key=self._prefix + name)
+                answer = await self._client.get_object(Bucket=self._bucket, Key=self._prefix + name, **part)
             except ClientError as error:
+                if _code(error) in _BEYOND:
+                    return
                 if _code(error) in _ABSENT:
                     raise Missing(name) from error
                 raise

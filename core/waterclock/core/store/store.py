@@ -39,8 +39,9 @@ class Store(Protocol):
     async def put(self, name: str, content: AsyncIterator[bytes]) -> int:
         """Keep the content under this name and return its size. If `content` fails, nothing is kept."""
 
-    def get(self, name: str) -> AsyncIterator[bytes]:
-        """The content, in pieces. Raises Missing at the first one, StoreError if it was damaged."""
+    def get(self, name: str, start: int = 0) -> AsyncIterator[bytes]:
+        """The content from a byte on, in pieces; what is before it is not read. Raises Missing at the first one, and
+        StoreError if the whole was asked for and is damaged."""
 
     async def size(self, name: str) -> int | None:
         """None if there is no such object."""

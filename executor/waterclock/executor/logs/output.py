@@ -41,10 +41,9 @@ class OutputLogs:
         self._open[log.run_id] = log
         return log
 
-    def content_so_far(self, run_id: str) -> bytes | None:
-        """None if no attempt of this run has output here."""
-        log = self._open.get(run_id)
-        return None if log is None else log.content()
+    def of_run(self, run_id: str) -> "OutputLog | None":
+        """Of the attempt that is being performed."""
+        return self._open.get(run_id)
 
     def close(self, log: "OutputLog") -> None:
         if self._open.get(log.run_id) is log:
@@ -87,6 +86,17 @@ class OutputLog:
 
     def content(self) -> bytes:
         return b"".join(self._parts)
+
+    def content_from(self, start: int) -> bytes:
+        """From a byte on, without what is before it."""
+        kept: list[bytes] = []
+        left = self.size - start
+        for part in reversed(self._parts):
+            if left <= 0:
+                break
+            kept.append(part[-left:])
+            left -= len(part)
+        return b"".join(reversed(kept))
 
     def tail(self, limit: int = 2048) -> str:
         """The last lines, for an error message."""
@@ -137,14 +147,25 @@ async def answering_output_requests(
 ) -> AsyncIterator[None]:
     """Answer what a run has written until now, for those who start to follow it in the middle.
 
+    The request is the run's id, and the answer what fits into one from the beginning on. With a byte in a second line
+    it is what comes from there on, below a line that says which attempt it is of, where it begins, and how much there
+    is.
     Requests about runs that are not here get no answer; the asker looks elsewhere after a while.
     """
     publish = Broadcast(connection)
 
-    def answer(_subject: bytes, reply: bytes, _headers: bytes, run_id: bytes) -> None:
-        content = outputs.content_so_far(run_id.decode(errors="replace"))
-        if content is not None and reply:
-            publish(reply.decode(), content[: connection.nc.max_payload - _ROOM_FOR_HEADERS])
+    def answer(_subject: bytes, reply: bytes, _headers: bytes, request: bytes) -> None:
+        run_id, newline, start = request.decode(errors="replace").partition("\n")
+        log = outputs.of_run(run_id)
+        if log is None or not reply or not (start or "0").isdigit():
+            return
+        room = connection.nc.max_payload - _ROOM_FOR_HEADERS
+        if newline:
+            first = min(int(start), log.size)
+            head = b"%d %d %d\n" % (log.attempt, first, log.size)
+            publish(reply.decode(), head + log.content_from(first)[:room])
+        else:
+            publish(reply.decode(), log.content()[:room])
 
     unsubscribe = await connection.nc.tap(names.tell_subject(executor_id), answer)
     try:

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never, cast, get_args
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from waterclock.core.domain.ids import job_of
 from waterclock.core.domain.readmodel import job_fold
 from waterclock.core.domain.readmodel.rows import AttemptRow, DefinitionRow, JobRow, RunRow
 from waterclock.core.domain.readmodel.run_fold import new_run_row, update_run_row
+from waterclock.core.domain.readmodel.run_stats import RunStats
 from waterclock.proto.events import (
     JobEvent,
     RunClosed,
@@ -61,10 +63,11 @@ class Changes(Struct, kw_only=True):
     changed_jobs: dict[str, DefinitionRow] = field(default_factory=dict)
     job_states: dict[str, JobRow] = field(default_factory=dict)
     """Of jobs that are not new."""
+    stats: RunStats = field(default_factory=RunStats)
     failures: list[FoldFailure] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in self.__struct_fields__)
+        return any(getattr(self, name) for name in self.__struct_fields__ if name != "stats")
 
 
 class BatchFold:
@@ -129,9 +132,12 @@ class BatchFold:
             if sequence <= self._folded_through.get(run_id, 0):
                 return
             was_dead = row.status in _DEAD
+            before = replace(row) if row.status in TERMINAL else None
             changed, ended_attempt = update_run_row(row, event, sequence)
             if not changed:
                 return
+            if before is not None:
+                changes.stats.add(before, -1)
             if run_id not in changes.new_runs:
                 changes.changed_runs[run_id] = row
             if was_dead:
@@ -140,6 +146,7 @@ class BatchFold:
         if ended_attempt is not None:
             changes.attempts.append(ended_attempt)
         if row.status in TERMINAL:
+            changes.stats.add(row)
             if row.status in _DEAD and type(event) is not RunClosed:
                 changes.dead[run_id] = row
                 changes.revived.discard(run_id)

@@ -56,6 +56,7 @@ class Projection:
         self._known = KnownRows()
         self._last = KnownRows()
         self._last_but_one: set[str] = set()
+        self._part = min(positions.partitions, default=0)
 
     async def prepare(self, batch: Batch) -> FoldedBatch:
         self._drop_old()
@@ -80,7 +81,7 @@ class Projection:
         )
         moves = self.positions.moves_to(batch.ends)
         self.positions.apply(moves)
-        return FoldedBatch(events=batch.events, rows=rows_of(changes), moves=moves)
+        return FoldedBatch(events=batch.events, rows=rows_of(changes, self._part), moves=moves)
 
     async def write(self, folded: FoldedBatch, now: Instant) -> None:
         await self._weeks.ensure(folded.rows.new_run_times, now)
@@ -153,8 +154,8 @@ class WritePipeline:
             self._writing = None
 
 
-def rows_of(changes: Changes) -> RowBatch:
-    """Plain tuples, so that the fold may go on changing its rows while these are written."""
+def rows_of(changes: Changes, part: int = 0) -> RowBatch:
+    """Plain tuples, so that the fold may go on changing its rows while these are written. `part`: of the counts."""
     new_jobs = changes.new_jobs.values()
     return RowBatch(
         inserts=_not_empty(
@@ -168,6 +169,7 @@ def rows_of(changes: Changes) -> RowBatch:
             job_runs=[astuple(row) for row in changes.changed_runs.values()],
             earlier_attempts=[astuple(attempt) for attempt in changes.attempts],
             dead_letters=[dead_letter_row(row) for row in changes.dead.values()],
+            run_stats=changes.stats.rows(part),
         ),
         revived=list(changes.revived),
         new_run_times=frozenset({row.created_at // SECOND * SECOND for row in changes.new_runs.values()}),

@@ -59,6 +59,7 @@ async def carry_over(
     runs = _count(await database.execute(statement("carry_runs"), missing.before, missing.after))
     await database.execute(statement("carry_attempts"), missing.before, missing.after)
     await database.execute(statement("carry_dead_letters"), missing.before, missing.after)
+    await database.execute(statement("count_carried_runs"))
     before = _NEVER if missing.after < 0 else missing.before
     changed = [row["job_id"] for row in await database.fetch(statement("carry_facts"), before)]
     for start in range(0, len(changed), _CHUNK):

@@ -109,6 +109,62 @@ DELETE FROM earlier_attempts_default WHERE created_at < $1;
 -- Dead letters past retention.
 DELETE FROM dead_letters WHERE dead_time < $1;
 
+-- name: delete_expired_stats
+-- Counts past retention.
+WITH hours AS (DELETE FROM job_stats WHERE hour < $1), counted AS (DELETE FROM job_stats_hours WHERE hour < $1)
+DELETE FROM run_stats WHERE bucket < $1;
+
+-- name: stale_job_hour
+-- The hour that was counted for jobs longest ago, or never, among those in which something has changed since. The other
+-- numbers are primes: a run that failed and succeeds after all changes the sum.
+SELECT s.bucket AS hour, s.fingerprint
+  FROM (SELECT bucket, sum(success + 1000003 * failed + 7919 * missed + 104729 * skipped + 15485863 * cancelled)::bigint AS fingerprint
+          FROM run_stats
+         WHERE seconds = 3600
+         GROUP BY bucket) s
+  LEFT JOIN job_stats_hours h ON h.hour = s.bucket
+ WHERE s.fingerprint IS DISTINCT FROM h.fingerprint
+ ORDER BY h.counted_at NULLS FIRST, s.bucket DESC
+ LIMIT 1;
+
+-- name: delete_job_hour
+-- What was counted of an hour before.
+DELETE FROM job_stats WHERE hour = $1;
+
+-- name: count_job_hour
+-- How the runs of each job went that were scheduled in an hour, without jobs that run once.
+INSERT INTO job_stats
+SELECT c.namespace, $1::timestamptz, c.job_id,
+       sum(success) FILTER (WHERE kind = 3), sum(failed) FILTER (WHERE kind = 3), coalesce(sum(missed) FILTER (WHERE kind = 3), 0),
+       sum(skipped) FILTER (WHERE kind = 3), sum(cancelled) FILTER (WHERE kind = 3),
+       coalesce(string_to_array(string_agg(duration || ',' || runs, ',') FILTER (WHERE kind = 1 AND duration IS NOT NULL), ',')::integer[], '{}'),
+       coalesce(string_to_array(string_agg(lag || ',' || runs, ',') FILTER (WHERE kind = 2 AND lag IS NOT NULL), ',')::integer[], '{}')
+  FROM (SELECT r.namespace, r.job_id, duration, lag, grouping(duration, lag) AS kind, count(*) AS runs,
+               count(*) FILTER (WHERE status = 'SUCCESS') AS success,
+               count(*) FILTER (WHERE status IN ('FAILED', 'TIMED_OUT')) AS failed,
+               sum(fires) FILTER (WHERE status = 'MISSED') AS missed,
+               count(*) FILTER (WHERE status = 'SKIPPED') AS skipped,
+               count(*) FILTER (WHERE status = 'CANCELLED') AS cancelled
+          FROM (SELECT DISTINCT namespace FROM run_stats WHERE seconds = 3600 AND bucket = $1) n
+         CROSS JOIN LATERAL (
+               SELECT namespace, job_id, status, fires, histogram_index(end_time - start_time) AS duration,
+                      histogram_index(start_time - due_time) AS lag
+                 FROM job_runs
+                WHERE namespace = n.namespace
+                  AND scheduled_time >= $1 AND scheduled_time < $1 + interval '1 hour'
+                  AND created_at >= $1 - interval '2 days'
+                  AND status NOT IN ('WAITING', 'QUEUED', 'RUNNING', 'RETRYING')) r
+         GROUP BY GROUPING SETS ((r.namespace, r.job_id), (r.namespace, r.job_id, duration), (r.namespace, r.job_id, lag))) c
+  LEFT JOIN job_definitions d ON d.job_id = split_part(c.job_id, '~', 1)
+ WHERE position('~' IN c.job_id) > 0
+    OR coalesce(d.spec #>> '{schedule,schedule_type}', 'IMMEDIATE') NOT IN ('IMMEDIATE', 'FUTURE')
+ GROUP BY c.namespace, c.job_id;
+
+-- name: job_hour_counted
+-- Until something changes in it again.
+INSERT INTO job_stats_hours VALUES ($1, $2, now())
+    ON CONFLICT (hour) DO UPDATE SET fingerprint = excluded.fingerprint, counted_at = excluded.counted_at;
+
 -- name: delete_runs_by_age
 -- Ended runs of jobs that keep them for fewer days than the system.
 WITH gone AS (
@@ -234,6 +290,10 @@ SELECT a.*
 -- Those of them that are dead letters.
 INSERT INTO waterclock_next.dead_letters
 SELECT * FROM waterclock.dead_letters WHERE first_sequence < $1 OR first_sequence > $2;
+
+-- name: count_carried_runs
+-- How they went. Those that are in the log are counted as they are folded.
+SELECT count_runs();
 
 -- name: unlink_runs
 -- Sequences of a log that is no more mean nothing in the one there is.

@@ -34,6 +34,9 @@ _FEW = 24
 """Up to so many rows go without the staging table: a transaction that has touched it empties all of them at its end,
 which costs more than the rows."""
 
+_LONG_HISTOGRAM = 512
+"""Numbers; to add one up takes as long as a hundred rows do."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -62,6 +65,10 @@ class _Upsert(Struct, frozen=True):
     key: tuple[str, ...]
     fixed: tuple[str, ...] = ()
     """Columns that a row keeps as it was first written."""
+    added: tuple[str, ...] = ()
+    """Columns that are added to what is there."""
+    histograms: tuple[str, ...] = ()
+    """Columns with histograms, which are put behind what is there, and added up when that has become long."""
 
 
 _UPSERTS: Mapping[str, _Upsert | None] = {
@@ -72,6 +79,11 @@ _UPSERTS: Mapping[str, _Upsert | None] = {
     "dead_letters": _Upsert(("run_id",), ("job_id", "namespace", "scheduled_time", "first_sequence")),
     "job_definitions": _Upsert(("job_id",)),
     "job_state": _Upsert(("job_id",)),
+    "run_stats": _Upsert(
+        ("namespace", "seconds", "bucket", "queue", "executor_id", "part"),
+        added=("success", "failed", "missed", "skipped", "cancelled"),
+        histograms=("durations", "lags"),
+    ),
 }
 """How a row that is there already is changed; None: it is not."""
 
@@ -181,8 +193,18 @@ def _upsert_statement(table: str, columns: Sequence[str], source: str) -> str:
     if upsert is None:
         return f"{insert} DO NOTHING"
     changed = [column for column in columns if column not in upsert.key + upsert.fixed]
-    assignments = ", ".join(f"{column} = excluded.{column}" for column in changed)
+    assignments = ", ".join(f"{column} = {_new_value(table, column, upsert)}" for column in changed)
     return f"{insert} ({', '.join(upsert.key)}) DO UPDATE SET {assignments}"
+
+
+def _new_value(table: str, column: str, upsert: _Upsert) -> str:
+    if column in upsert.added:
+        return f"{table}.{column} + excluded.{column}"
+    if column in upsert.histograms:
+        both = f"{table}.{column} || excluded.{column}"
+        is_long = f"cardinality({table}.{column}) > {_LONG_HISTOGRAM}"
+        return f"CASE WHEN {is_long} THEN compact_histogram({both}) ELSE {both} END"
+    return f"excluded.{column}"
 
 
 def _bare_row(table: str, row: Row, error: BaseException) -> Row:

@@ -13,6 +13,18 @@ LIMIT $8;
 -- One run.
 SELECT to_jsonb(runs) AS run FROM waterclock.job_runs runs WHERE run_id = $1 AND namespace = $2;
 
+-- name: attempts
+-- The attempts of a run that have started, oldest first. One that runs has output as soon as it says something.
+SELECT jsonb_build_object(
+           'attempt_number', attempt_number, 'status', status, 'start_time', start_time, 'end_time', end_time,
+           'executor_id', executor_id, 'exit_code', exit_code,
+           'error_message', CASE WHEN status IN ('RUNNING', 'SUCCESS') THEN error_message ELSE coalesce(error_message, reason) END,
+           'cpu_seconds', cpu_seconds, 'memory_bytes', memory_bytes,
+           'log_url', CASE WHEN status = 'RUNNING' THEN '' ELSE log_url END) AS attempt
+  FROM waterclock.job_attempts
+ WHERE run_id = $1 AND namespace = $2
+ ORDER BY attempt_number, end_time NULLS LAST, start_time;
+
 -- name: by_prefix
 -- Ids that begin with a text, to find out what a shortened one means.
 SELECT run_id FROM waterclock.job_runs
