@@ -4,9 +4,11 @@ SHELL := /bin/sh
 
 # Tests that start no server compute, and the others mostly wait: they run beside each other, in three groups.
 PURE := tests/unit tests/simulation
-WHOLE := tests/acceptance tests/chaos tests/security
+WHOLE := tests/acceptance tests/browser tests/chaos tests/security
 
 VENV := .venv
+TSC := .cache/typescript/node_modules/.bin/tsc
+INSTALL_TSC := (command -v npm && npm install --silent --prefix .cache/typescript typescript@7.0.2) >/dev/null 2>&1
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -46,6 +48,8 @@ check: $(VENV)/.installed-dev ## format, lint, types, layers
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if test -x $(TSC) || $(INSTALL_TSC); then $(TSC) -p api/waterclock/api/console/browser && echo "the console's types hold"; \
+	else echo "the console's types are not checked: npm, or what it installs, is not there"; fi
 
 .PHONY: fmt
 fmt: $(VENV)/.installed-dev ## format, and fix what lint can fix

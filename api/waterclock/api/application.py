@@ -8,6 +8,7 @@ from waterclock.api.admission.admission import Admission
 from waterclock.api.auth.access_log import AccessLog
 from waterclock.api.auth.gate import Gate
 from waterclock.api.auth.quotas import Quotas
+from waterclock.api.auth.sessions import Sessions
 from waterclock.api.auth.streams import StreamLimits
 from waterclock.api.auth.tokens import Tokens
 from waterclock.api.eventlog.job_writer import JobWriter
@@ -36,6 +37,7 @@ class Application:
     connection: Connection
     publisher: Publisher
     tokens: Tokens
+    sessions: Sessions
     gate: Gate
     access_log: AccessLog
     secret_keys: SecretKeys
@@ -74,6 +76,8 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
         control = Bucket(connection, publisher, names.CONTROL)
         tokens = Tokens(connection, control)
         await scope.enter_async_context(tokens.follow())
+        sessions = Sessions(connection, control)
+        await scope.enter_async_context(sessions.follow())
         secret_keys = SecretKeys(settings)
         freshness = Freshness(connection, pool)
         job_writer = await scope.enter_async_context(
@@ -85,7 +89,8 @@ async def open_application(settings: Settings) -> AsyncIterator[Application]:
             connection=connection,
             publisher=publisher,
             tokens=tokens,
-            gate=Gate(settings, tokens),
+            sessions=sessions,
+            gate=Gate(settings, tokens, sessions),
             access_log=await scope.enter_async_context(AccessLog.open(connection, publisher)),
             secret_keys=secret_keys,
             secrets=SecretStore(Bucket(connection, publisher, names.SECRETS), secret_keys),

@@ -13,6 +13,7 @@ from shutil import disk_usage
 
 import msgspec
 
+from waterclock.api.console.sign_in_link import sign_in_link
 from waterclock.api.demo import submit_demo
 from waterclock.core.jetstream.access.permissions import ACCESS
 from waterclock.core.jetstream.connection import Connection as Log
@@ -115,6 +116,13 @@ def _directory(data: Path) -> Path:
         raise SettingsError("data", "a directory to write to", data, error.strerror or str(error)) from error
 
 
+async def _show_console(connection: ConnectionInfo) -> None:
+    """To click on: good once, and for ten minutes. `waterclock console` makes another."""
+    link = await asyncio.to_thread(sign_in_link, connection)
+    shown = f"{connection.http}/ (sign in with `waterclock console`)" if link is None else link
+    print(f"console: {shown}\n", end="", flush=True)
+
+
 class _Installation:
     """What one `up` runs: embedded servers unless URLs were given, then the services, with the api in front."""
 
@@ -162,6 +170,7 @@ class _Installation:
         await asyncio.gather(start(self._services()), start([self._api()]))
         connection = self._addresses(token)
         print(f"ready: {connection.http}\n", end="", flush=True)  # one write: the services print here too
+        await _show_console(connection)
         if demo:
             await submit_demo(connection)
 

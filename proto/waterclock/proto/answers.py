@@ -776,6 +776,13 @@ class Identity(Struct, frozen=True, kw_only=True):
     """The prefix of the inboxes that it may listen to on NATS."""
 
 
+class SignInLink(Struct, frozen=True, kw_only=True):
+    path: str
+    """To put behind the address of the api. It works once."""
+    expires_at: datetime | None = None
+    """Until when it works; null: nobody needs to sign in."""
+
+
 class Quarantined(Struct, frozen=True, kw_only=True):
     """A record that a component could not read, and left out."""
 

@@ -799,6 +799,15 @@ WHOAMI = Method(
     Rest("GET", "/v1/whoami"),
     command="whoami",
 )
+SESSIONS_LINK = Method(
+    "sessions.link",
+    "A link that signs a browser in to the console, once",
+    queries.Nothing,
+    answers.SignInLink,
+    "read",
+    Rest("POST", "/v1/session/links", 201),
+    command="console",
+)
 IDS_FIND = Method(
     "ids.find", "What a shortened id stands for", queries.IdQuery, answers.Ids, "read", command="job"
 )

@@ -161,6 +161,7 @@ SAMPLES: dict[str, Sample] = {
     "runs.bulk": fixed(action="retry", ids=["nobody@x"]),
     "upcoming.list": fixed(limit=1),
     "stats.read": fixed(),
+    "sessions.link": fixed(),
     "dead_letters.list": fixed(limit=1),
     "dead_letters.redrive": fixed(run_ids=["nobody@x"]),
     "events.watch": fixed(stay_seconds=0.2),

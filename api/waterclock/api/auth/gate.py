@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from waterclock.api.auth.namespaces import DEFAULT
-from waterclock.api.auth.tokens import Grant, Tokens
+from waterclock.api.auth.sessions import Sessions
+from waterclock.api.auth.tokens import Grant, Tokens, token_digest
 from waterclock.api.errors import Forbidden, RateLimited, Unauthenticated
 from waterclock.core.runtime.data_directory import BOOTSTRAP
 from waterclock.core.runtime.settings import Settings, SettingsError
@@ -84,13 +85,14 @@ class Login(Struct, frozen=True, kw_only=True):
 
 
 class Gate:
-    def __init__(self, settings: Settings, tokens: Tokens) -> None:
+    def __init__(self, settings: Settings, tokens: Tokens, sessions: Sessions | None = None) -> None:
         if settings.auth == "off" and settings.host not in _LOOPBACK:
             raise SettingsError("auth", "on, since the api listens on more than loopback", "off", "settings")
         self._open = settings.auth == "off"
         self._bootstrap = settings.token
         self._rate = settings.rate_limit
         self._tokens = tokens
+        self._sessions = sessions
         self._vouches = settings.nats_issuer_seed is not None
         self._rate_limits = RateLimits()
 
@@ -129,6 +131,31 @@ class Gate:
             expires_at=grant.expires_at,
         )
 
+    @property
+    def is_open(self) -> bool:
+        """Access control is off."""
+        return self._open
+
+    def digest_of_token(self, token: str) -> str | None:
+        """What a session keeps of a token; None if it is not good."""
+        digest = token_digest(token)
+        return digest if self.is_good(digest) else None
+
+    def digest_of_caller(self, caller: Caller) -> str | None:
+        """The same of whoever has shown theirs; None if there was none to show."""
+        if caller == LOCAL or self._open:
+            return None
+        if caller.actor == _BOOTSTRAP.actor and self._bootstrap is not None:
+            return self.digest_of_token(self._bootstrap)
+        return self._tokens.digest_with_id(caller.actor.removeprefix("token:"))
+
+    def is_good(self, digest: str) -> bool:
+        return self._is_digest_of_bootstrap(digest) or self._tokens.grant_with_digest(digest) is not None
+
+    def expiry_of(self, digest: str) -> Instant | None:
+        grant = self._tokens.grant_with_digest(digest)
+        return None if grant is None else grant.expires_at
+
     def _connected_as(self, info: str) -> Caller:
         try:
             user = msgspec.json.decode(info, type=_RequestInfo).user
@@ -146,9 +173,23 @@ class Gate:
 
     def _known(self, authorization: str | None) -> Caller:
         kind, _, token = (authorization or "").partition(" ")
+        if kind == "Session":
+            return self._signed_in(token)
         if kind.lower() != "bearer" or not token.strip():
             raise Unauthenticated.because("send `Authorization: Bearer TOKEN`; connection.json has the token")
         return self._bearer(token.strip())
+
+    def _signed_in(self, secret: str) -> Caller:
+        """A browser's session is as good as the token that it was opened with."""
+        digest = None if self._sessions is None else self._sessions.token_digest_of(secret)
+        if digest is not None and self._is_digest_of_bootstrap(digest):
+            return _BOOTSTRAP
+        grant = None if digest is None else self._tokens.grant_with_digest(digest)
+        if grant is None:
+            raise Unauthenticated.because(
+                "you are signed out: the session is over, or its token was revoked or has expired"
+            )
+        return self._rated(grant)
 
     def _bearer(self, token: str) -> Caller:
         if self._is_bootstrap(token):
@@ -162,6 +203,10 @@ class Gate:
         known = self._bootstrap
         given = known is not None and hmac.compare_digest(token.encode(), known.encode())
         return given and not self._tokens.is_revoked(token)
+
+    def _is_digest_of_bootstrap(self, digest: str) -> bool:
+        known = self._bootstrap
+        return known is not None and token_digest(known) == digest and not self._tokens.is_revoked(known)
 
     def _rated(self, grant: Grant) -> Caller:
         if rate := grant.rate_per_second or self._rate:

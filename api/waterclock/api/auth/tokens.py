@@ -78,12 +78,26 @@ class Tokens:
 
     def grant_of(self, token: str) -> Grant | None:
         """What a token allows; None if nobody knows it, or it has expired."""
-        grant = self._grants.get(_hash(token))
+        grant = self._grants.get(token_digest(token))
         return None if grant is None or grant.is_over else grant
 
     def grant_with_id(self, token_id: str) -> Grant | None:
         return next(
             (grant for grant in self._grants.values() if grant.token_id == token_id and not grant.is_over),
+            None,
+        )
+
+    def grant_with_digest(self, digest: str) -> Grant | None:
+        grant = self._grants.get(digest)
+        return None if grant is None or grant.is_over else grant
+
+    def digest_with_id(self, token_id: str) -> str | None:
+        return next(
+            (
+                digest
+                for digest, grant in self._grants.items()
+                if grant.token_id == token_id and not grant.is_over
+            ),
             None,
         )
 
@@ -95,7 +109,7 @@ class Tokens:
 
     def is_revoked(self, token: str) -> bool:
         """Whether it was known, and is not any more; only said of administrators' tokens."""
-        grant = self._grants.get(_hash(token))
+        grant = self._grants.get(token_digest(token))
         return grant is not None and grant.revoked
 
     def all(self) -> list[Grant]:
@@ -118,8 +132,8 @@ class Tokens:
             queues=request.queues,
             handlers=request.handlers,
         )
-        await self._bucket.create(_PREFIX + _hash(token), msgspec.json.encode(grant), ttl=span)
-        self._grants[_hash(token)] = grant
+        await self._bucket.create(_PREFIX + token_digest(token), msgspec.json.encode(grant), ttl=span)
+        self._grants[token_digest(token)] = grant
         return grant, token
 
     async def revoke(self, token_id: str) -> Grant | None:
@@ -143,7 +157,7 @@ class Tokens:
             created_at=now_us(),
             created_by=actor,
         )
-        await self._mark_revoked(_hash(token), grant)
+        await self._mark_revoked(token_digest(token), grant)
         return grant
 
     async def _mark_revoked(self, digest: str, grant: Grant) -> None:
@@ -184,5 +198,5 @@ def new_token_id() -> str:
     return timed_id(now_us(), secrets.randbits(50))
 
 
-def _hash(token: str) -> str:
+def token_digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()

@@ -17,6 +17,7 @@ from waterclock.api.cli.exits import Exit, exit_of
 
 COMMANDS = {
     "up": "serve",
+    "console": "console",
     "submit": "submit",
     "apply": "apply",
     "batch": "apply",

@@ -1882,6 +1882,13 @@ class QuarantineCalls(Noun):
         return await self._wire.call(methods.QUARANTINE_DROP, request_of(methods.QUARANTINE_DROP, fields))
 
 
+class SessionsCalls(Noun):
+    async def link(self) -> answers.SignInLink:
+        """A link that signs a browser in to the console, once."""
+        fields: dict[str, Any] = {}
+        return await self._wire.call(methods.SESSIONS_LINK, request_of(methods.SESSIONS_LINK, fields))
+
+
 class IdsCalls(Noun):
     async def find(self, *, kind: queries.Kind, prefix: str) -> answers.Ids:
         """What a shortened id stands for."""
@@ -1913,4 +1920,5 @@ class Calls:
         self.namespaces = NamespacesCalls(wire)
         self.secrets = SecretsCalls(wire)
         self.quarantine = QuarantineCalls(wire)
+        self.sessions = SessionsCalls(wire)
         self.ids = IdsCalls(wire)

@@ -1838,6 +1838,13 @@ class QuarantineCalls(Noun):
         return self._wire.call(methods.QUARANTINE_DROP, request_of(methods.QUARANTINE_DROP, fields))
 
 
+class SessionsCalls(Noun):
+    def link(self) -> answers.SignInLink:
+        """A link that signs a browser in to the console, once."""
+        fields: dict[str, Any] = {}
+        return self._wire.call(methods.SESSIONS_LINK, request_of(methods.SESSIONS_LINK, fields))
+
+
 class IdsCalls(Noun):
     def find(self, *, kind: queries.Kind, prefix: str) -> answers.Ids:
         """What a shortened id stands for."""
@@ -1869,4 +1876,5 @@ class Calls:
         self.namespaces = NamespacesCalls(wire)
         self.secrets = SecretsCalls(wire)
         self.quarantine = QuarantineCalls(wire)
+        self.sessions = SessionsCalls(wire)
         self.ids = IdsCalls(wire)

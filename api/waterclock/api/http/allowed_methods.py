@@ -11,7 +11,9 @@ from typing import Any
 from waterclock.api.http.raw_response import App, header, send_empty
 from waterclock.proto.methods import METHODS
 
-PAGES = ("/", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json", "/asyncapi.json")
+PAGES = ("/", "/ui", "/healthz", "/readyz", "/metrics", "/docs", "/openapi.json", "/asyncapi.json")
+_BELOW = ("/ui/", "/assets/")
+_SESSION = "/session"
 _SENT = (
     b"Accept, Authorization, Content-Encoding, Content-Type, "
     b"Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Range"
@@ -22,6 +24,7 @@ _SECONDS = b"600"
 
 def _patterns() -> list[tuple[re.Pattern[str], set[str]]]:
     found: dict[str, set[str]] = {page: {"GET"} for page in PAGES}
+    found[_SESSION] = {"POST", "DELETE"}
     for method in METHODS:
         if method.rest is not None:
             verbs = {method.rest.verb, *method.rest.also}
@@ -39,6 +42,8 @@ _PATTERNS = _patterns()
 def allowed(path: str) -> str:
     """As `Allow` has it; nothing if there is nothing at that path."""
     short = path.removeprefix("/v1") or "/"
+    if path.startswith(_BELOW):
+        return "GET, HEAD, OPTIONS"
     verbs = {verb for pattern, found in _PATTERNS if pattern.fullmatch(short) for verb in found}
     if not verbs:
         return ""

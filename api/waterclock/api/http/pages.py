@@ -21,13 +21,6 @@ _PROBE_SECONDS = 2.0
 _LOOPBACK = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 _METRICS = CONTENT_TYPE_LATEST.partition("; charset")[0]
 """The framework says the character set of any text itself."""
-_FRONT = """<!doctype html><html lang="en"><meta charset="utf-8"><title>waterclock</title>
-<body style="font:16px/1.6 system-ui,sans-serif;margin:4rem auto;max-width:36rem;color-scheme:light dark">
-<h1>waterclock</h1><p>It runs. <a href="/docs">Reference</a> · <a href="/openapi.json">OpenAPI</a> ·
-<a href="/asyncapi.json">AsyncAPI</a> · <a href="/readyz">ready?</a> · <a href="/metrics">metrics</a></p>
-<pre>waterclock submit hello --wait -- echo hi
-waterclock jobs</pre></body></html>
-"""
 
 
 def pages(app: Application) -> list[HTTPRouteHandler]:
@@ -72,12 +65,7 @@ def pages(app: Application) -> list[HTTPRouteHandler]:
         headers = {"Content-Security-Policy": reference.POLICY}
         return Response(reference.page(), media_type="text/html", headers=headers)
 
-    @get("/")
-    async def front() -> Response[str]:
-        headers = {"Content-Security-Policy": reference.POLICY}
-        return Response(_FRONT, media_type="text/html", headers=headers)
-
-    return [healthz, readyz, described, described_for_nats, measured, explained, front]
+    return [healthz, readyz, described, described_for_nats, measured, explained]
 
 
 def _health(health: Health) -> Response[Any]:

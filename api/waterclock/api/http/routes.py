@@ -12,6 +12,8 @@ from litestar.response import Stream
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.commands.artifacts import store
+from waterclock.api.console.cookie import CookieSession
+from waterclock.api.console.routes import console
 from waterclock.api.dispatch import answer, answers, outages_as_refusals
 from waterclock.api.errors import Refused, Saturated
 from waterclock.api.http import declarations, response
@@ -40,7 +42,9 @@ _BODY_LIMITS = {"json": 16 << 20, "lines": 64 << 20, "bytes": 4 << 30}
 def build(app: Application) -> App:
     """The routes, behind what all of them have in common."""
     routed = BodyBudget(DirectMethod(app, methods.JOBS_CREATE, _routed(app)))
-    inner = AllowedMethods(Compression(Conditional(routed)), app.settings.cors_origins)
+    inner: App = AllowedMethods(Compression(Conditional(routed)), app.settings.cors_origins)
+    if not app.gate.is_open:
+        inner = CookieSession(inner, app.sessions)
     return BrowserGuard(inner, app.settings)
 
 
@@ -49,6 +53,7 @@ def _routed(app: Application) -> Litestar:
         route_handlers=[
             *(_route(app, method, method.rest) for method in METHODS if method.rest),
             *pages(app),
+            *console(app),
         ],
         exception_handlers={
             Refused: response.on_refused,
