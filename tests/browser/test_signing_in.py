@@ -87,7 +87,7 @@ def test_who_may_only_read_sees_which_scope_is_missing(opened: Opened, watercloc
     page = opened(f"/ui/runs/{run_id.replace('@', '%40')}", token=token)
     button = page.get_by_role("button", name="Cancel", exact=True)
     expect(button).to_have_attribute("title", "This needs the scope operate. Your token has: read.")
-    button.click()
+    button.click(force=True)
     expect(page.get_by_role("dialog")).not_to_be_visible()
     waterclock.http.delete("/v1/jobs/for-readers").raise_for_status()
 

@@ -1,5 +1,6 @@
 // A stretch of a log: its end first, more of it as somebody scrolls. A log of 100 MB is never here as a whole.
-import { call, Problem } from "./api.js";
+import { call } from "./api.js";
+import { withQuery } from "./router.js";
 
 const TAIL = 64 * 1024;
 const STEP = 512 * 1024;
@@ -40,8 +41,8 @@ export class LogBuffer {
   /** The end of it. */
   loadTail() {
     return this.alone(async () => {
-      const part = await this.read(`bytes=-${TAIL}`);
-      this.take(part, true);
+      const part = await this.read({ tail: TAIL });
+      this.take({ ...part, from: part.total - part.bytes.length });
     });
   }
 
@@ -52,12 +53,12 @@ export class LogBuffer {
       this.start = this.end = 0;
       this.firstLine = 1;
       this.open = false;
-      do {
-        const part = await this.read(`bytes=${this.end}-${this.end + STEP - 1}`);
+      this.total = (await this.read({ tail: 1 })).total;
+      while (this.lines.length <= line + 40 && this.hasLater && this.end < MOST) {
+        const part = await this.read({}, `bytes=${this.end}-${this.end + STEP - 1}`);
         if (!part.bytes.length) break;
         this.append(part.bytes);
-        this.total = part.total;
-      } while (this.lines.length <= line + 40 && this.hasLater && this.end < MOST);
+      }
     });
   }
 
@@ -65,7 +66,7 @@ export class LogBuffer {
     if (!this.hasEarlier) return Promise.resolve();
     return this.alone(async () => {
       const from = Math.max(0, this.start - STEP);
-      const part = await this.read(`bytes=${from}-${this.start - 1}`);
+      const part = await this.read({}, `bytes=${from}-${this.start - 1}`);
       const { text, skipped } = whole(part.bytes, from === 0);
       const lines = text.split("\n");
       if (lines[lines.length - 1] === "") lines.pop();
@@ -79,7 +80,7 @@ export class LogBuffer {
   loadLater() {
     if (!this.hasLater) return Promise.resolve();
     return this.alone(async () => {
-      const part = await this.read(`bytes=${this.end}-${this.end + STEP - 1}`);
+      const part = await this.read({}, `bytes=${this.end}-${this.end + STEP - 1}`);
       this.append(part.bytes);
       this.total = Math.max(part.total, this.end);
     });
@@ -88,7 +89,7 @@ export class LogBuffer {
   /** What was put out since. */
   loadNew() {
     return this.alone(async () => {
-      const part = await this.read(`bytes=${this.end}-`);
+      const part = await this.read({ offset: this.end });
       if (part.bytes.length) this.append(part.bytes);
       this.total = Math.max(this.total, this.end);
     });
@@ -112,23 +113,20 @@ export class LogBuffer {
     return this.loading;
   }
 
-  /** @param {string} range */
-  async read(range) {
-    try {
-      const response = await call(this.url, { headers: { Range: range, Accept: "text/plain" }, signal: this.stopped.signal });
-      const bytes = new Uint8Array(await response.arrayBuffer());
-      const [, from, total] = /bytes (\d+)-\d+\/(\d+)/.exec(response.headers.get("Content-Range") ?? "") ?? [];
-      return { bytes, from: Number(from ?? 0), total: Number(total ?? bytes.length) };
-    } catch (error) {
-      if (error instanceof Problem && error.status === 416) return { bytes: new Uint8Array(), from: this.end, total: this.end };
-      throw error;
-    }
+  /** @param {Record<string, number>} query @param {string} [range] */
+  async read(query, range) {
+    /** @type {Record<string, string>} */
+    const headers = { Accept: "text/plain" };
+    if (range) headers.Range = range;
+    const response = await call(added(this.url, query), { headers, signal: this.stopped.signal });
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    const total = Number(response.headers.get("Waterclock-Log-Size") ?? bytes.length);
+    return { bytes, total };
   }
 
-  /** @param {{bytes: Uint8Array, from: number, total: number}} part @param {boolean} fromScratch */
-  take(part, fromScratch) {
+  /** @param {{bytes: Uint8Array, from: number, total: number}} part */
+  take(part) {
     const { text, skipped } = whole(part.bytes, part.from === 0);
-    if (fromScratch) this.lines = [];
     this.lines = text.split("\n");
     this.open = this.lines[this.lines.length - 1] !== "";
     if (!this.open) this.lines.pop();
@@ -157,6 +155,12 @@ export class LogBuffer {
     this.start = Math.min(this.end, this.start + size);
     if (this.firstLine !== null) this.firstLine += dropped.length;
   }
+}
+
+/** @param {string} url @param {Record<string, number>} query */
+function added(url, query) {
+  const [place, before] = url.split("?");
+  return withQuery(place, { ...Object.fromEntries(new URLSearchParams(before)), ...query });
 }
 
 /** From the first whole line on. @param {Uint8Array} bytes @param {boolean} fromStart */

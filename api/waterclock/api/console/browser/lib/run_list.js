@@ -8,6 +8,7 @@ import { throttled } from "./store.js";
 const PAGE = 100;
 const LOOK_EVERY = 1000;
 const AGAIN = 3000;
+const PATIENCE = 60_000;
 export const ENDED = ["SUCCESS", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "MISSED"];
 export const ACTIVE = ["WAITING", "QUEUED", "RUNNING", "RETRYING"];
 
@@ -46,9 +47,12 @@ export class RunList {
     this.freshCursor = /** @type {string | null} */ (null);
     /** There are more new ones than were asked for. */
     this.gap = false;
+    /** Runs that were heard of and are not in the lists yet, which may be behind; or do not match. @type {Map<string, number>} */
+    this.awaited = new Map();
     /** Somebody points at it. */
     this.pointed = false;
     this.watched = false;
+    this.timer = 0;
     this.changed = () => {};
     this.look = throttled(() => this.lookForNew(), LOOK_EVERY);
   }
@@ -119,17 +123,16 @@ export class RunList {
   /** @param {import("./live.js").Change[]} changes */
   take(changes) {
     let known = false;
-    let unknown = false;
     for (const change of changes) {
       if (!change.run_id) continue;
       const row = this.byId.get(change.run_id);
       if (row) {
         merge(row, change);
         known = true;
-      } else unknown = true;
+      } else this.awaited.set(change.run_id, Date.now());
     }
     if (known) this.changed();
-    if (unknown) this.look();
+    if (this.awaited.size) this.look();
   }
 
   /** Asks for the first page again: it knows what the filter means. */
@@ -152,10 +155,24 @@ export class RunList {
       else fresh.push(item);
     }
     this.fresh = fresh;
+    this.lookAgain(page.items);
     this.gap = fresh.length === page.items.length && page.next_cursor !== null && this.rows.length > 0;
     this.freshCursor = page.next_cursor;
     if (!this.held) this.showNew();
     this.changed();
+  }
+
+  /** What was heard of and has not come is asked for again, less and less often. @param {any[]} items */
+  lookAgain(items) {
+    for (const { run_id } of items) this.awaited.delete(run_id);
+    const now = Date.now();
+    let youngest = Infinity;
+    for (const [run_id, since] of this.awaited) {
+      if (now - since > PATIENCE) this.awaited.delete(run_id);
+      else youngest = Math.min(youngest, now - since);
+    }
+    clearTimeout(this.timer);
+    if (this.awaited.size) this.timer = setTimeout(() => this.watched && this.look(), Math.max(LOOK_EVERY, youngest));
   }
 
   /** Puts what is new above the rest. If there is a gap in between, the list begins anew. */
