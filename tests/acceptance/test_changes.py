@@ -1,6 +1,7 @@
 """Who changed this job, what would this edit do, put it back; many at once; all of it as a file: as a user does it."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,11 @@ def test_many_at_once_by_a_label(waterclock: Program) -> None:
 def test_hundreds_of_runs_are_stopped_and_tried_again_by_a_filter(waterclock: Program) -> None:
     """More than are taken at a time; and what is not matched any more is not touched again."""
     number = 700
-    lines = [
-        {"name": "stuck", "handler": "nobody_serves_this", "labels": {"batch": "stuck"}}
-        for _ in range(number)
-    ]
+    job = {"name": "stuck", "handler": "nobody_serves_this", "cron": "@yearly", "labels": {"batch": "stuck"}}
+    lines = [{**job, "job_id": f"stuck-{n}"} for n in range(number)]
     waterclock.http.post("/v1/jobs:batch", json=lines, timeout=60).raise_for_status()
+    every_job = {"action": "runNow", "filter": {"label": ["batch=stuck"]}}
+    assert bulk(waterclock, "jobs", every_job) == number
     open_ones = {"action": "cancel", "filter": {"label": ["batch=stuck"]}}
     cancelled = {"action": "retry", "filter": {"label": ["batch=stuck"], "status": ["CANCELLED"]}}
 
@@ -105,6 +106,28 @@ def test_hundreds_of_runs_are_stopped_and_tried_again_by_a_filter(waterclock: Pr
         "retry", "--status", "cancelled,failed", "--label", "batch=stuck", "--all", "--dry-run"
     )
     assert tried.stdout == f"{number} runs would be tried again\n", tried.stderr
+
+
+def test_a_change_of_many_goes_on_after_the_api_has_died(waterclock: Program) -> None:
+    number = 1_500
+    job = {"name": "many", "command": "true", "cron": "@yearly", "labels": {"batch": "many"}}
+    lines = [{**job, "job_id": f"many-{n}"} for n in range(number)]
+    waterclock.http.post("/v1/jobs:batch", json=lines, timeout=60).raise_for_status()
+    with ThreadPoolExecutor() as beside:
+        words = ("pause", "--label", "batch=many", "--all", "--yes")
+        asked = beside.submit(waterclock.cli, *words, timeout=120)
+        wait_until(lambda: waterclock.get("/v1/jobs/many-0")["status"] == "PAUSED", "it to have begun")
+        waterclock.kill("api")
+        ended = asked.result()
+    assert ended.returncode == 0, ended.stderr
+    again = waterclock.cli("pause", "--label", "batch=many", "--all", "--yes")
+    assert again.stdout == "0 jobs paused\n", again.stderr
+    paused = waterclock.post(
+        "/v1/jobs:bulk",
+        {"action": "resume", "filter": {"label": ["batch=many"]}, "dry_run": True},
+        status=200,
+    )
+    assert paused["matched"] == number
 
 
 def bulk(clock: Program, what: str, body: dict[str, Any]) -> int:

@@ -90,6 +90,11 @@ class Choice(Struct, frozen=True, kw_only=True):
     yes: bool
 
     @property
+    def patience(self) -> float:
+        """Seconds for which a call without an answer is repeated: of many, what is done already is not done again."""
+        return 60.0 if self.single is None else 5.0
+
+    @property
     def single(self) -> str | None:
         """The one thing that was named, if it was just that."""
         return self.ids[0] if len(self.ids) == 1 and not (self.dry_run or self.every) else None

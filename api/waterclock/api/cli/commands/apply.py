@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from waterclock.api.cli.crontab import Reading, local_zone, read_crontabs, this_user
@@ -20,6 +21,7 @@ from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.api.client.messages import batches
 from waterclock.api.client.pace import AS_LONG_AS_IT_TAKES
 from waterclock.api.errors import Refused
+from waterclock.core.domain.job.difference import field_changes
 from waterclock.core.domain.job.naming import id_of_name
 from waterclock.proto import methods
 from waterclock.proto.answers import Applied, BatchResult
@@ -251,7 +253,12 @@ def _prune(wire: BlockingWire, name: str, declared_ids: set[str], *, dry_run: bo
 def _show(done: list[Applied], pruned: list[str]) -> None:
     rows: list[tuple[str, str, str]] = []
     for one in done:
-        changes = "; ".join(f"{d.field}: {d.stored!r} -> {d.given!r}" for d in one.differences)
+        found = [change for d in one.differences for change in field_changes(d.stored, d.given, d.field)]
+        changes = "; ".join(f"{c.field}: {_value(c.before)} -> {_value(c.after)}" for c in found)
         rows.append((one.job_id, one.action, changes))
     rows += [(job_id, "cancelled", "") for job_id in pruned]
     print(table(("ID", "ACTION", "CHANGES"), rows) if rows else "nothing is declared")
+
+
+def _value(value: Any) -> str:
+    return "nothing" if value is UNSET else repr(value)

@@ -134,7 +134,7 @@ def pause(
 
     waterclock pause --label team=data --all
     """
-    with connected(data) as wire:
+    with connected(data, patience=chosen.patience) as wire:
         if chosen.single is None:
             _no_version(if_version)
             return bulk.change_jobs(wire, chosen, "pause", "paused", json=json, note=note)
@@ -160,7 +160,7 @@ def resume(
     data: Data = None,
 ) -> int:
     """Resume paused jobs, from now on."""
-    with connected(data) as wire:
+    with connected(data, patience=chosen.patience) as wire:
         if chosen.single is None:
             _no_version(if_version)
             return bulk.change_jobs(wire, chosen, "resume", "resumed", json=json, missed=missed)
@@ -180,7 +180,7 @@ def cancel(
     chosen: bulk.Choice, note: Note = "", if_version: Version = None, json: Json = False, data: Data = None
 ) -> int:
     """Cancel jobs for good, and stop what they run."""
-    with connected(data) as wire:
+    with connected(data, patience=chosen.patience) as wire:
         if chosen.single is None:
             _no_version(if_version)
             return bulk.change_jobs(wire, chosen, "cancel", "cancelled", json=json, note=note)
@@ -206,7 +206,7 @@ def run_now(
 ) -> int:
     """Run jobs now, beside their schedules."""
     key = secrets.token_hex(10)
-    with connected(data) as wire:
+    with connected(data, patience=chosen.patience) as wire:
         if chosen.single is None:
             if wait:
                 raise WrongUsage("--wait follows one run: name one job")

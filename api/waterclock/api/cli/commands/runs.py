@@ -165,7 +165,7 @@ def cancel_run(
 
     waterclock cancel-run --label team=data --since 1d --all
     """
-    with connected(data) as wire:
+    with connected(data, patience=chosen.patience) as wire:
         if chosen.single is None:
             return bulk.change_runs(wire, chosen, "cancel", "asked to stop", json=json, note=note, now=now)
         run = with_run(
@@ -188,7 +188,7 @@ def retry(
 
     waterclock retry --status FAILED --since 1d --all
     """
-    with connected(data) as wire:
+    with connected(data, patience=chosen.patience) as wire:
         if chosen.single is None:
             if wait:
                 raise WrongUsage("--wait follows one run: name one")

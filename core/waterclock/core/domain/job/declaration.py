@@ -16,7 +16,7 @@ def declaration_of(job_id: str, spec: JobSpec) -> dict[str, Any]:
     described = as_json(fields_of(spec))
     fields = {name: value for name, value in described.items() if name not in _NOT_DECLARED}
     if isinstance(spec.task, Workflow):
-        fields["nodes"] = [_said_outright(node) for node in fields["nodes"]]
+        fields["nodes"] = [{"id": node["id"], **_said_outright(node)} for node in fields["nodes"]]
         own = {"workflow_id": job_id}
     else:
         fields = _said_outright(fields)
