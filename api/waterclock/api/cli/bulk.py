@@ -7,7 +7,6 @@ import inspect
 import secrets
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Annotated, Any, TypeVar
 
@@ -17,11 +16,11 @@ from msgspec.structs import replace
 
 from waterclock.api import decoding
 from waterclock.api.cli.exits import Exit, Failed, WrongUsage
+from waterclock.api.cli.moment import moment
 from waterclock.api.cli.options import complete_job, complete_run
 from waterclock.api.cli.output import note, print_json, progress
 from waterclock.api.cli.session import job_id_of, run_id_of
 from waterclock.api.client.blocking_wire import BlockingWire
-from waterclock.core.domain.job import durations
 from waterclock.proto import methods
 from waterclock.proto.answers import BulkResult, Refusal
 from waterclock.proto.commands import BulkJobs, BulkRuns
@@ -169,7 +168,7 @@ def change_runs(
         wanted = _with_status(chosen.filter, many=True)
         for option, field in (("since", "from"), ("until", "to")):
             if option in wanted:
-                wanted[field] = instant(f"--{option}", wanted.pop(option))
+                wanted[field] = moment(wanted.pop(option), f"--{option}")
         if "job" in wanted:
             wanted["job"] = job_id_of(wire, wanted["job"])
         if "workflow_run" in wanted:
@@ -179,16 +178,6 @@ def change_runs(
         fields["ids"] = [run_id_of(wire, text) for text in chosen.ids]
     request = decoding.convert(fields, BulkRuns, text=False)
     return _carry_out(lambda one: wire.call(methods.RUNS_BULK, one), request, chosen, "runs", done, json=json)
-
-
-def instant(option: str, text: str) -> str | datetime:
-    """`2h` is so long ago; anything else is an instant."""
-    if not text[-1:].isalpha() or "T" in text:
-        return text
-    try:
-        return datetime.now(UTC) - timedelta(microseconds=durations.read(text))
-    except durations.InvalidDuration as error:
-        raise WrongUsage(f"{option} {text}: {error}") from None
 
 
 def _with_status(wanted: dict[str, Any], *, many: bool) -> dict[str, Any]:

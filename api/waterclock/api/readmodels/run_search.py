@@ -11,7 +11,7 @@ import asyncpg
 import msgspec
 from msgspec import Struct
 
-from waterclock.api.readmodels.paging import SQL, containing, decode_cursor, encode_cursor
+from waterclock.api.readmodels.paging import SQL, containing, decode_cursor, encode_cursor, labels_of
 from waterclock.api.readmodels.pool import Pool
 from waterclock.core.domain.ids import DEFAULT_NAMESPACE
 from waterclock.core.sql import load_statements
@@ -41,9 +41,7 @@ class Labels(Struct, frozen=True):
 
     @classmethod
     def read(cls, said: tuple[str, ...]) -> "Labels":
-        pairs = dict(label.split("=", 1) for label in said if "=" in label)
-        keys = [label for label in said if "=" not in label]
-        return cls(msgspec.json.encode(pairs).decode() if pairs else None, keys or None)
+        return cls(*labels_of(said))
 
 
 async def search(pool: Pool, namespace: str, query: RunSearch) -> Page[FoundRun]:
