@@ -30,7 +30,7 @@ _NOW = 1_800_000_000_000_000
 
 async def prepare(connection: Connection, count: int) -> None:
     await ensure_streams(connection, Layout(partitions=_PARTITIONS))
-    await ensure_work_consumers(connection, [(_ROUTE, "light")])
+    await ensure_work_consumers(connection, [(_ROUTE, "light", "0")])
     print("ready", flush=True)
 
 
@@ -54,7 +54,7 @@ async def decide(connection: Connection, count: int) -> None:
         for start in starts:
             await publisher.publish(names.runs_subject(number), frame)
             subjects = (
-                names.work_subject(_ROUTE, "light", 0, _run(n), _NOW)
+                names.work_subject(_ROUTE, "light", "0", _run(n), _NOW)
                 for n in range(start, min(start + _FRAME, count))
             )
             await publisher.publish_work([Message(subject=subject, data=item) for subject in subjects])
@@ -73,7 +73,7 @@ async def execute(connection: Connection, count: int) -> None:
         size: encode(Frame(writer="execute", events=tuple(ends[:size]), cursor=None))
         for size in range(_FRAME + 1)
     }
-    consumer = names.work_consumer(_ROUTE, "light", 0)
+    consumer = names.work_consumer(_ROUTE, "light", "0")
     tasks: set[asyncio.Task[None]] = set()
     async with Pull.durable(connection, names.WORK, consumer, demand=_DEMAND) as pull:
 

@@ -35,7 +35,7 @@ PARTITIONS = 16
 
 async def fill(connection: Connection, jobs: int, packed: int) -> None:
     await ensure_streams(connection, Layout())
-    await ensure_work_consumers(connection, [(ROUTE, "light")])
+    await ensure_work_consumers(connection, [(ROUTE, "light", "0")])
     publisher = Publisher(connection)
     spec = JobSpec(name="noop", task=Handler(handler="noop"), payload={"text": "x" * 180})
     now = time.time_ns() // 1000

@@ -46,7 +46,7 @@ def message(number: int) -> Message:
     item = WorkItem(
         run_id=run_id, job_id=f"bench{number}", version=1, spec=spec, scheduled=now, due=now, queued=now
     )
-    return Message(subject=names.work_subject(route, "light", 0, run_id, now), data=encode(item))
+    return Message(subject=names.work_subject(route, "light", "0", run_id, now), data=encode(item))
 
 
 class Ends:
@@ -71,7 +71,7 @@ async def measure(url: str, data: Path, runs: int) -> dict[str, Any]:
     )
     async with Connection.open(url, name="bench") as connection:
         await ensure_streams(connection, Layout())
-        await ensure_work_consumers(connection, [("default", "light"), (ROUTE, "light")])
+        await ensure_work_consumers(connection, [("default", "light", "0"), (ROUTE, "light", "0")])
         source = Pull.ordered(connection, names.RUNS, [names.runs_subject()], after_sequence=0)
         executor = start_executor(settings)
         try:

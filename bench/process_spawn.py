@@ -102,14 +102,14 @@ class Jobs:
             due=now,
             queued=now,
         )
-        return Message(subject=names.work_subject("default", "light", 0, run_id, now), data=encode(item))
+        return Message(subject=names.work_subject("default", "light", "0", run_id, now), data=encode(item))
 
 
 async def measure(url: str, data: Path, jobs: int) -> dict[str, Any]:
     settings = Settings(nats_url=url, data=data, tier="light", slots=SLOTS, log_level="warning")
     async with Connection.open(url, name="bench") as connection:
         await ensure_streams(connection, Layout())
-        await ensure_work_consumers(connection, [("default", "light")])
+        await ensure_work_consumers(connection, [("default", "light", "0")])
         source = Pull.ordered(connection, names.RUNS, [names.runs_subject()], after_sequence=0)
         executor = start_executor(settings)
         try:

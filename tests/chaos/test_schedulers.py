@@ -83,8 +83,8 @@ class Schedulers:
 async def executing(connection: Connection, publisher: Publisher) -> AsyncIterator[None]:
     """An executor that succeeds at once."""
 
-    async def run(band: int) -> None:
-        consumer = names.work_consumer("default", "light", band)
+    async def run(line: str) -> None:
+        consumer = names.work_consumer("default", "light", line)
         async with Pull.durable(connection, names.WORK, consumer) as pull:
             while True:
                 for delivery in await pull.next():
@@ -97,7 +97,7 @@ async def executing(connection: Connection, publisher: Publisher) -> AsyncIterat
                     pull.ack(delivery)
 
     frames = FrameWriter(publisher, writer="chaos")
-    task = asyncio.create_task(run(0))
+    task = asyncio.create_task(run("0"))
     try:
         yield
     finally:
@@ -167,7 +167,7 @@ async def test_every_fire_exactly_once_while_owners_are_killed_and_frozen(nats_s
     async with Connection.open(nats_server.url, name="chaos") as connection:
         publisher = Publisher(connection)
         await ensure_streams(connection, Layout(partitions=PARTITIONS))
-        await ensure_work_consumers(connection, [("default", "light")])
+        await ensure_work_consumers(connection, [("default", "light", "0")])
         for _ in range(3):
             await schedulers.start()
         await until_owned(connection)

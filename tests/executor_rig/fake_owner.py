@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 
 from support.waiting import eventually
 from waterclock.core.domain import ids
-from waterclock.core.jetstream.access.work_consumers import making_work_consumers
+from waterclock.core.jetstream.access.work_consumers import WorkLines, making_work_consumers
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogUnavailable
@@ -33,6 +33,7 @@ E = TypeVar("E", bound=RunEvent)
 class FakeOwner:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.lines = WorkLines(connection)
         self.publisher = Publisher(connection)
         self.events: list[RunEvent] = []
         self.claims: list[ClaimRequest] = []
@@ -48,9 +49,10 @@ class FakeOwner:
             owner = cls(connection)
             await connection.nc.subscribe(names.claim_subject(), cb=owner._answer)
             async with (
-                making_work_consumers(connection),
+                making_work_consumers(connection) as lines,
                 Pull.ordered(connection, names.RUNS, [names.runs_subject()], after_sequence=0) as pull,
             ):
+                owner.lines = lines
                 reading = asyncio.create_task(owner._read(pull))
                 try:
                     yield owner
@@ -67,11 +69,13 @@ class FakeOwner:
             "scheduled": now,
             "due": now,
             "queued": now,
+            "exact": True,
             **(run or {}),
         }
         return WorkItem(job_id=ids.job_of(fields["run_id"]), **fields)
 
     async def give(self, *items: WorkItem) -> None:
+        await self.lines.ensure({consumer_of(item) for item in items})
         await self.publisher.publish_work([message(item) for item in items])
 
     async def give_parcel(self, *items: WorkItem) -> None:
@@ -132,9 +136,7 @@ class FakeOwner:
 
     async def deliveries(self, item: WorkItem, count: int) -> bool:
         """Whether the work has been handed out so often."""
-        spec = item.spec
-        consumer = names.work_consumer(spec.queue, spec.tier, names.band_of(spec.priority))
-        info = await self.connection.api(f"CONSUMER.INFO.{names.WORK}.{consumer}")
+        info = await self.connection.api(f"CONSUMER.INFO.{names.WORK}.{consumer_of(item)}")
         return int(info["delivered"]["consumer_seq"]) >= count
 
     async def held(self) -> int:
@@ -177,12 +179,20 @@ class FakeOwner:
         await asked.respond(encode(msgspec.structs.replace(replies[0], more=tuple(replies[1:]))))
 
 
-def message(item: WorkItem) -> Message:
+def line_of(item: WorkItem) -> tuple[str, str, str]:
+    """An item that is not `exact` waits as those of the first releases did."""
     spec = item.spec
     route = names.route_of(spec.queue, spec.task.handler if isinstance(spec.task, Handler) else None)
-    subject = names.work_subject(route, spec.tier, names.band_of(spec.priority), item.run_id, item.queued)
+    return route, spec.tier, names.line_of(spec.priority, item.exact)
+
+
+def consumer_of(item: WorkItem) -> str:
+    return names.work_consumer(*line_of(item))
+
+
+def message(item: WorkItem) -> Message:
     return Message(
-        subject=subject,
+        subject=names.work_subject(*line_of(item), item.run_id, item.queued),
         data=encode(item),
         headers={"Nats-Msg-Id": f"{item.run_id}/{item.attempt}/{item.queued}"},
     )

@@ -163,6 +163,7 @@ class User:
                 policy=rng.choice(["none", "latest", "all"]), window_seconds=rng.choice([30, 600, 3600])
             ),
             start_deadline_seconds=rng.choice([None, None, None, 20]),
+            priority=self.world.now // SECOND % 3 * 10,  # by no dice: so a seed's life is what it was
             max_retries=2,
             pause_on_failure=rng.choice([None, None, 1, 2]),
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from simulation.world import Message, Work, World
 from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.run.deadlines import missed_in_queue
 from waterclock.proto.events import (
     Frame,
     RunCancelled,
@@ -48,6 +49,8 @@ class Executors:
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     returned: int = 0
     recalled: int = 0
+    missed: int = 0
+    """Taken too late to start."""
 
     def act(self) -> None:
         world = self.world
@@ -120,8 +123,10 @@ class Executors:
                 message.delivered -= 1
                 continue
             message.holder = None
-            verdicts = [reply.verdict for reply in (replies[0], *replies[0].more)]
-            answered = list(zip(message.works, verdicts, strict=True))
+            answers = (replies[0], *replies[0].more)
+            for work, answer in zip(message.works, answers, strict=True):
+                work.crash_count = max(work.crash_count, answer.crash_count)
+            answered = [(work, answer.verdict) for work, answer in zip(message.works, answers, strict=True)]
             waits = any(verdict == "wait" for _, verdict in answered)
             self._take(message, executor, [work for work, verdict in answered if verdict == "run"], waits)
 
@@ -161,6 +166,12 @@ class Executors:
             del held.unstarted[work.run_id]
             if held.message.is_parcel and world.recalled.get(work.run_id, 0) >= work.queued:
                 self.recalled += 1
+                self._close(held, work)
+                continue
+            missed = missed_in_queue(work.item, work.crash_count, world.now, held.executor)
+            if missed is not None:
+                self.missed += 1
+                world.report(missed)
                 self._close(held, work)
                 continue
             world.holding[work.run_id] = (held.executor, work)

@@ -296,11 +296,11 @@ class MemoryRoom:
 
     def __init__(self, life: Life) -> None:
         self._world = life.world
-        self.used: Counter[str] = Counter()
+        self.used: Counter[tuple[str, int]] = Counter()
 
-    def has(self, route: str) -> bool:
+    def has(self, route: str, priority: int = 0) -> bool:
         limit = self._world.room_limit
-        return limit is None or self.used[route] < limit
+        return limit is None or self.used[route, priority] < limit
 
     def waits_for_slots(self, route: str) -> bool:
         return False
@@ -308,12 +308,15 @@ class MemoryRoom:
     def parcel_size(self, route: str) -> int:
         return self._world.parcel_size
 
-    def began(self, route: str) -> None:
-        self.used[route] += 1
+    def has_exact_lines(self, route: str) -> bool:
+        return True
 
-    def ended(self, route: str, ran: int | None) -> None:
-        self.used[route] -= 1
-        assert self.used[route] >= 0, f"more runs ended on {route} than had begun"
+    def began(self, route: str, priority: int = 0) -> None:
+        self.used[route, priority] += 1
+
+    def ended(self, route: str, ran: int | None, priority: int = 0) -> None:
+        self.used[route, priority] -= 1
+        assert self.used[route, priority] >= 0, f"more runs ended on {route} than had begun"
 
 
 class MemoryClock:

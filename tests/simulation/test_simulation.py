@@ -20,7 +20,9 @@ from waterclock.core.domain.explain.audit_report import AuditReport
 from waterclock.core.domain.ids import job_of
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.due.catch_up import GRACE
-from waterclock.proto.events import JobResumed, RunCancelRequested, RunsMissed
+from waterclock.core.domain.run.states import is_stale, transition
+from waterclock.proto.events import JobResumed, RunCancelRequested, RunQueued, RunsMissed, RunStarted
+from waterclock.proto.verdicts import RunStatus
 
 SEEDS = 1200
 CHUNKS = 24
@@ -62,6 +64,7 @@ def live(seed: int, steps: int = 100, *, parcels: bool = True) -> tuple[World, A
     settle(world, executors)
     assert not executors.held, f"never ended: {executors.held}"
     world.returned, world.left_out = executors.returned, executors.recalled
+    world.taken_late = executors.missed
     return world, judge(world)
 
 
@@ -128,6 +131,43 @@ def check_missed(world: World) -> list[str]:
     return wrong
 
 
+def check_start_deadlines(world: World) -> tuple[list[str], int]:
+    """Runs that are missed because nobody began them in time, and that somebody began all the same; and how many were
+    missed like that by their owner."""
+    status: dict[str, RunStatus | None] = {}
+    attempts: dict[str, tuple[int, str | None]] = {}
+    begun: set[str] = set()
+    missed: set[str] = set()
+    wrong, by_owner = [], 0
+    for frame in world.runs:
+        for event in frame.events:
+            run_id = event.run_id
+            if isinstance(event, RunsMissed) and event.count > 1:
+                continue
+            if isinstance(event, RunStarted):
+                if run_id in missed:
+                    wrong.append(f"{run_id} began after it was missed")
+                begun.add(run_id)
+            if is_stale(*attempts.get(run_id, (0, None)), event):
+                continue
+            after = transition(status.get(run_id), event)
+            if after is None:
+                continue
+            status[run_id] = after
+            if isinstance(event, RunQueued):
+                attempts[run_id] = event.attempt, None
+                begun.discard(run_id)
+                missed.discard(run_id)
+            elif isinstance(event, RunStarted):
+                attempts[run_id] = event.attempt, event.executor_id
+            elif isinstance(event, RunsMissed) and event.attempt is not None:
+                by_owner += not event.executor_id
+                missed.add(run_id)
+                if run_id in begun:
+                    wrong.append(f"{run_id} was missed after it began")
+    return wrong, by_owner
+
+
 def check(seed: int, *, parcels: bool = True) -> tuple[World, AuditReport]:
     """Live one life, and find nothing wrong with it."""
     try:
@@ -135,7 +175,8 @@ def check(seed: int, *, parcels: bool = True) -> tuple[World, AuditReport]:
     except Exception as error:
         raise AssertionError(f"seed {seed}") from error
     assert report.clean, f"seed {seed}: {report.findings[:5]}"
-    wrong = check_workflows(world) + check_dependencies(world) + check_missed(world)
+    late, world.missed_in_queue = check_start_deadlines(world)
+    wrong = check_workflows(world) + check_dependencies(world) + check_missed(world) + late
     assert not wrong, f"seed {seed}: {wrong[:5]}"
     assert world.replayed.checks > 0
     return world, report
@@ -158,6 +199,8 @@ def test_every_due_time_is_accounted_for_exactly_once(chunk: int, request: pytes
             parcels=world.parcels,
             returned=world.returned,
             left_out=world.left_out,
+            missed_in_queue=world.missed_in_queue,
+            taken_late=world.taken_late,
         )
     assert expected > 0
     assert chosen is not None or all(faults.values()), f"lives without some fault: {faults}"

@@ -19,7 +19,7 @@ from waterclock.core.domain.partition.divergence import Diverged
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.proto.codec import decode_frame, encode
 from waterclock.proto.events import Frame, JobEvent, JobFrame, RunEvent, RunQueued
-from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest
+from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest, WorkItem
 from waterclock.scheduler.one_pass import OwnedPartition
 from waterclock.scheduler.ports import Claim, LeaseLost, Snapshot, WorkMessage
 from waterclock.scheduler.takeover import rebuild, take_over
@@ -39,9 +39,20 @@ Process = Coroutine[Any, Any, None]
 class Work:
     """An attempt that is to be executed."""
 
-    run_id: str
-    attempt: int
-    queued: int
+    item: WorkItem
+    crash_count: int
+
+    @property
+    def run_id(self) -> str:
+        return self.item.run_id
+
+    @property
+    def attempt(self) -> int:
+        return self.item.attempt
+
+    @property
+    def queued(self) -> int:
+        return self.item.queued
 
 
 @dataclass
@@ -89,6 +100,10 @@ class World:
     returned: int = 0
     left_out: int = 0
     """Of attempts in parcels: how many were given back, and how many recalled before they began."""
+    missed_in_queue: int = 0
+    """How many runs their owner has ended because nobody had begun them."""
+    taken_late: int = 0
+    """How many were taken by an executor after their start deadline."""
     stops: list[tuple[str | None, StopRequest]] = field(default_factory=list)
     snapshot: tuple[bytes, Snapshot] | None = None
     life: Life | None = None
@@ -153,7 +168,7 @@ class World:
         first = message.items[0]
         key = message.parcel or first.run_id, first.queued, bool(message.parcel)
         if key not in self.work:
-            works = [Work(item.run_id, item.attempt, item.queued) for item in message.items]
+            works = [Work(item, item.crash_count) for item in message.items]
             assert len({item.queued for item in message.items}) == 1
             self.work[key] = Message(key, works, first.recovered)
             self.parcels += len(works) > 1

@@ -54,6 +54,8 @@ class Heartbeat:
         )
         self._slots = slots
         self.state: InstanceState = "running"
+        self.lines = False
+        """Whether it may take work from the lines of exactly one priority."""
 
     async def run(self) -> None:
         while True:
@@ -76,6 +78,7 @@ class Heartbeat:
             progress={
                 running.item.run_id: running.progress for running in listed if running.progress is not None
             },
+            lines=self.lines,
             state=self.state,
             at=now_us(),
         )

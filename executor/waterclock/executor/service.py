@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec import Struct
 
+from waterclock.core.jetstream.access.work_consumers import may_take_lines
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Broadcast, Connection, open_log
 from waterclock.core.jetstream.frame_writer import FrameWriter
@@ -49,6 +50,7 @@ from waterclock.proto import names
 
 _log = logging.getLogger(__name__)
 
+_RIGHTS_SECONDS = 30.0
 _MAX_IN_FLIGHT = 20_000
 """Ended, but not yet in the log: if there are more than this the log is away, and nothing more is begun."""
 
@@ -118,12 +120,16 @@ class Executor:
             pools = await self._pools(scope, connection, publisher, warden, cache.value)
             opened = [await self._open(scope, connection, shared, pool) for pool in pools]
             heartbeat = self._heartbeat(control, in_flight)
+            route = next((route for pool in pools for route in pool.routes), "")
+            heartbeat.lines = await may_take_lines(connection, route)
             progress = ProgressReports(in_flight, frames.append, shared.reporter.partition_of)
             async with supervised() as tasks:
                 tasks.keep(shared.keepalive.run(), name="renew deliveries")
                 tasks.keep(shared.admission.concurrency.keep_renewed(), name="renew concurrency permits")
                 tasks.keep(shared.recalls.keep_known(), name="know what was recalled")
                 tasks.keep(heartbeat.run(), name="heartbeat")
+                if not heartbeat.lines:
+                    tasks.spawn(_ask_again(heartbeat, connection, route), name="may it take lines")
                 tasks.keep(progress.run(), name="report progress")
                 tasks.keep(log_watch.run(), name="watch the log's identity")
                 if warden is not None:
@@ -226,6 +232,13 @@ class Executor:
 
     def _total_and_used(self) -> tuple[int, int]:
         return sum(slots.total for slots in self._slots), sum(slots.used for slots in self._slots)
+
+
+async def _ask_again(heartbeat: Heartbeat, connection: Connection, route: str) -> None:
+    """The server may have been away, or have got to know our rights since."""
+    while not heartbeat.lines:
+        await asyncio.sleep(_RIGHTS_SECONDS)
+        heartbeat.lines = await may_take_lines(connection, route)
 
 
 def _may_share_messages(workers: Sequence[Worker]) -> set[str]:

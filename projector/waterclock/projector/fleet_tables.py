@@ -27,7 +27,7 @@ class QueueDepth(Struct, frozen=True, kw_only=True):
     queue: str
     handler: str
     tier: str
-    band: int
+    priority: int
     waiting: int
     running: int
     redelivered: int
@@ -76,12 +76,22 @@ class FleetTables:
                 stored = await next_message(self._log, names.WORK, depth.subject, depth.after)
                 if stored is not None:
                     oldest[depth.subject] = instant_of(stored.timestamp)
-        keys = [(depth.queue, depth.handler, depth.tier, depth.band) for depth in depths]
+        queues: dict[tuple[str, str, str, int], list[QueueDepth]] = {}
+        for depth in depths:  # of the first releases there may be a second one of the same priority
+            queues.setdefault((depth.queue, depth.handler, depth.tier, depth.priority), []).append(depth)
         rows = [
-            (*key, depth.waiting, depth.running, depth.redelivered, depth.pulls, oldest.get(depth.subject))
-            for key, depth in zip(keys, depths, strict=True)
+            (
+                *key,
+                int(names.line_of(key[3], exact=False)),
+                sum(depth.waiting for depth in same),
+                sum(depth.running for depth in same),
+                sum(depth.redelivered for depth in same),
+                sum(depth.pulls for depth in same),
+                min((oldest[depth.subject] for depth in same if depth.subject in oldest), default=None),
+            )
+            for key, same in queues.items()
         ]
-        columns = list(zip(*rows, strict=True)) or [()] * 9
+        columns = list(zip(*rows, strict=True)) or [()] * 10
         async with self._database.transaction():
             await self._database.execute(statement("upsert_queues"), *columns)
             await self._database.execute(statement("delete_queues"), *columns[:4])
@@ -115,16 +125,16 @@ def depth_of(consumer: dict[str, Any], packed: int = 0) -> QueueDepth | None:
     """None for a consumer that is not a work queue of ours. `packed`: how many more runs than messages it has."""
     subject = consumer["config"].get("filter_subject", "")
     parts = subject.removeprefix("wc.work.").removesuffix(".>").rsplit(".", 2)
-    if len(parts) != 3 or not parts[2].isdigit():
+    if len(parts) != 3 or not names.is_line(parts[2]):
         return None
-    route, tier, band = parts
+    route, tier, line = parts
     queue, _, handler = route.partition("=")
     waiting, running = runs_in(consumer["num_pending"], consumer["num_ack_pending"], packed)
     return QueueDepth(
         queue=queue,
         handler=handler,
         tier=tier,
-        band=int(band),
+        priority=names.priority_of(line),
         waiting=waiting,
         running=running,
         redelivered=consumer["num_redelivered"],

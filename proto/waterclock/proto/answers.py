@@ -658,13 +658,13 @@ class Executor(Struct, frozen=True, kw_only=True):
 
 
 class Queue(Struct, frozen=True, kw_only=True):
-    """Work of one queue (or of one handler in it), tier and priority band."""
+    """Work of one queue (or of one handler in it), tier and priority."""
 
     queue: str
     handler: str | None
     tier: str
     priority: int
-    """The lowest priority of the band."""
+    """Of all of it; of work of the first releases the lowest."""
     waiting: int
     running: int
     redelivered: int

@@ -124,6 +124,11 @@ class RunQueued(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=
     parcel: str = ""
     """The run that the parcel is named after which carries this attempt and others; empty: it has a message of its
     own. All that travel in one are queued at the same instant."""
+    start_by: Instant | None = None
+    """When it is too late to start; None: never."""
+    exact: bool = False
+    """Its work waits in the line of exactly its priority. Else in that of a range of them, as in the first releases;
+    for priority 0 that is the same."""
 
 
 class RunWaiting(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="waiting"):
@@ -138,6 +143,8 @@ class RunWaiting(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc
     parent: str | None = None
     epoch: int | None = None
     waits_for: Literal["overlap", "dependency"] = "overlap"
+    start_by: Instant | None = None
+    """As in `RunQueued`."""
 
 
 class RunSkipped(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="skipped"):
@@ -163,6 +170,10 @@ class RunsMissed(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc
     count: int
     reason: str
     trigger: Trigger = "schedule"
+    attempt: int | None = None
+    """Of a run that was queued."""
+    executor_id: str = ""
+    """Who had it and found it too late. Else its owner says that nobody began it: void if somebody has."""
 
 
 class RunStarted(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="started"):

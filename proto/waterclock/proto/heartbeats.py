@@ -29,7 +29,7 @@ there was little to do, are no reason to refuse anybody."""
 MOST_CROWDED = 100
 
 _MOST_ROUTES = 10_000
-"""That one executor can serve. Each is a consumer for each tier and band: nobody has a hundredth of it."""
+"""That one executor can serve. Each is a consumer for each tier and priority: nobody has a hundredth of it."""
 
 
 class PartitionStatus(Struct, frozen=True, kw_only=True):
@@ -123,6 +123,8 @@ class ExecutorHeartbeat(Struct, frozen=True, kw_only=True):
     """Of the listed runs that have reported any."""
     parcels: Names = []
     """Handlers that it takes many attempts of in one message. An executor of the version before takes none."""
+    lines: bool = False
+    """It takes work from the lines of exactly one priority. An executor of the version before does not."""
     state: InstanceState = "running"
     started_at: Moment = 0
     at: Moment = 0

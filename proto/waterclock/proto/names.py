@@ -38,7 +38,12 @@ SERVICE = "waterclock"
 SERVICE_PREFIX = "waterclock.v1"
 
 BANDS = (0, 1, 10, 50, 90)
-"""The lowest priority of each work band; a run waits in the band its priority falls into."""
+"""The lowest priority of each range of them that had one line, in the first releases. The first has only 0 in it."""
+HIGHEST_PRIORITY = 100
+
+LINES_MADE = "wc.lines"
+"""A hint to executors that there are new lines to take work from, with the names of their consumers. Without it they
+learn of them when they ask the next time."""
 
 TIERS = ("light", "medium", "heavy")
 
@@ -74,9 +79,32 @@ def lease_subject(partition: int | str = "*") -> str:
     return f"wc.lease.{partition}"
 
 
-def work_line(route: str, tier: str, band: int) -> str:
+def line_of(priority: int, exact: bool) -> str:
+    """The line of a route and tier in which work of a priority waits. Each priority has one; but not in the first
+    releases, whose work may still be there, nor where it is taken by an executor of those."""
+    if not priority:
+        return "0"
+    return f"p{priority}" if exact and priority > 0 else str(max(0, bisect_right(BANDS, priority) - 1))
+
+
+ALWAYS = line_of(0, True)
+"""The line that is there as soon as somebody serves a route. The others are made when there is work for them."""
+LINES = (*(str(band) for band in range(len(BANDS))), *(f"p{n}" for n in range(1, HIGHEST_PRIORITY + 1)))
+_PRIORITIES = {line: BANDS[int(line)] if line.isdigit() else int(line[1:]) for line in LINES}
+
+
+def is_line(text: str) -> bool:
+    return text in _PRIORITIES
+
+
+def priority_of(line: str) -> int:
+    """The lowest priority that waits there, which is the only one unless it is a line of the first releases."""
+    return _PRIORITIES[line]
+
+
+def work_line(route: str, tier: str, line: str) -> str:
     """Where the work of one consumer stands in line."""
-    return f"wc.work.{route}.{tier}.{band}"
+    return f"wc.work.{route}.{tier}.{line}"
 
 
 def work_in(line: str, run_id: str, queued: int) -> str:
@@ -93,25 +121,29 @@ def is_parcel(subject: str) -> bool:
     return subject.split(".", 6)[5] == "parcel"
 
 
-def work_subject(route: str, tier: str, band: int, run_id: str, queued: int) -> str:
-    return work_in(work_line(route, tier, band), run_id, queued)
+def work_subject(route: str, tier: str, line: str, run_id: str, queued: int) -> str:
+    return work_in(work_line(route, tier, line), run_id, queued)
 
 
-def work_filter(route: str, tier: str, band: int) -> str:
-    return f"{work_line(route, tier, band)}.>"
+def work_filter(route: str, tier: str, line: str) -> str:
+    return f"{work_line(route, tier, line)}.>"
 
 
-def work_consumer(route: str, tier: str, band: int) -> str:
-    return f"{route}_{tier}_{band}"
+def work_consumer(route: str, tier: str, line: str) -> str:
+    return f"{route}_{tier}_{line}"
+
+
+def parts_of_consumer(name: str) -> tuple[str, str, str] | None:
+    """The route, tier and line of a consumer of the work queue; None: it is none of ours."""
+    parts = name.rsplit("_", 2)
+    if len(parts) != 3 or parts[1] not in TIERS or not is_line(parts[2]):
+        return None
+    return parts[0], parts[1], parts[2]
 
 
 def route_of(queue: str, handler: str | None) -> str:
     """Handlers have a queue of their own each, so that no worker is handed what it cannot run."""
     return queue if handler is None else f"{queue}={handler}"
-
-
-def band_of(priority: int) -> int:
-    return max(0, bisect_right(BANDS, priority) - 1)
 
 
 def kv_stream(bucket: str) -> str:

@@ -25,10 +25,12 @@ class WorkItem(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     parent: str | None = None
     epoch: int | None = None
     index: int | None = None
+    exact: bool = False
+    """As in `RunQueued`: it says on which subject the item is."""
 
 
 class Parcel(Struct, frozen=True, gc=False):
-    """Attempts of one partition and one line (route, tier, band) that travel in one message."""
+    """Attempts of one partition and one line (route, tier, priority) that travel in one message."""
 
     items: tuple[WorkItem, ...]
 
@@ -59,6 +61,8 @@ class StopRequest(Struct, frozen=True, kw_only=True):
     reason: str
     now: bool = False
     """KILL at once instead of TERM and grace."""
+    until: Instant | None = None
+    """Only what was queued up to then: the run may be asked for again. None: whenever it was."""
 
 
 class QuarantinedRecord(Struct, frozen=True, kw_only=True):

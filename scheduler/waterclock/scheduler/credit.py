@@ -1,16 +1,17 @@
 """Work credit: how much may be queued and running on each route, so that no more is decided than can be done.
 
 The limit of a route is the largest of: four times the slots that serve it, a moment's worth of what ends on it, and a
-little to begin with. A scheduler has its share of the slots by the partitions it owns. Its partitions share the limit,
-but each may always have its equal part of it: the flood in one does not stop the others. All routes that nobody serves
-share one limit: anybody can make up names of queues.
+little to begin with; of each priority as much, since what goes after it is not in its way. A scheduler has its share of
+the slots by the partitions it owns. Its partitions share the limit, but each may always have its equal part of it: the
+flood in one does not stop the others. All routes that nobody serves share one limit: anybody can make up names of
+queues.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.parcels import MOST
@@ -52,6 +53,8 @@ _OVERCOMMITTED = 256
 class Route(Struct):
     used: int = 0
     """Runs that are queued or running."""
+    high: Counter[int] = field(default_factory=Counter)
+    """Of those, how many are of each priority above 0."""
     ended: int = 0
     """Since it was last measured."""
     executed: int = 0
@@ -69,6 +72,8 @@ class Route(Struct):
     limit: float = float(_AT_FIRST)
     takes_parcels: bool = False
     """All who serve it take many attempts in one message."""
+    exact_lines: bool = True
+    """All who serve it take work from the lines of exactly one priority."""
     parcel: int = 1
     """How many it may be."""
 
@@ -124,6 +129,7 @@ class Credit:
         self._measured = clock()
         self._slots: Counter[str] = Counter()
         self._take_parcels: set[str] = set()
+        self._without_lines: set[str] = set()
         self.served = frozenset((PARTS,))
         self.unserved = Route()
         """All that nobody serves."""
@@ -137,8 +143,11 @@ class Credit:
     def close(self, room: "PartitionRoom") -> None:
         self._rooms.discard(room)
         for name, used in room.used.items():
-            self.routes.get(name, self.unserved).used -= used
+            route = self.routes.get(name, self.unserved)
+            route.used -= used
+            _subtract(route.high, room.high.get(name))
         room.used.clear()
+        room.high.clear()
 
     def route(self, name: str) -> Route:
         """Where its runs count: by themselves if somebody serves it, else with all others that nobody serves."""
@@ -149,11 +158,20 @@ class Credit:
 
     def serve(self, name: str) -> Route:
         """Somebody does: from now on its runs count by themselves."""
-        route = self.routes[name] = Route(slots=self._slots[name], takes_parcels=name in self._take_parcels)
+        route = self.routes[name] = Route(
+            slots=self._slots[name],
+            takes_parcels=name in self._take_parcels,
+            exact_lines=name not in self._without_lines,
+        )
         for room in self._rooms:
             route.used += room.used[name]
             self.unserved.used -= room.used[name]
             room.unserved -= room.used[name]
+            high = room.high.get(name)
+            if high:
+                route.high.update(high)
+                _subtract(self.unserved.high, high)
+                _subtract(room.unserved_high, high)
         route.measure(1.0, self._share)
         self._set_served()
         return route
@@ -162,6 +180,7 @@ class Credit:
         """Who serves what, by the heartbeats of the executors."""
         slots: Counter[str] = Counter()
         one_by_one: set[str] = set()
+        without_lines: set[str] = set()
         for executor in executors:
             lower = (
                 names.TIERS[: names.TIERS.index(executor.tier) + 1] if executor.tier in names.TIERS else ()
@@ -173,9 +192,13 @@ class Credit:
                         slots[route] += executor.slots
                         if handler not in executor.parcels:
                             one_by_one.add(route)
+                        if not executor.lines:
+                            without_lines.add(route)
         self._slots, self._take_parcels = slots, slots.keys() - one_by_one
+        self._without_lines = without_lines
         for name, state in self.routes.items():
             state.slots, state.takes_parcels = slots[name], name in self._take_parcels
+            state.exact_lines = name not in without_lines
         self._set_served()
 
     def measure(self) -> None:
@@ -201,7 +224,11 @@ class Credit:
     @property
     def is_overcommitted(self) -> bool:
         """Whether parts of workflow runs and fan-outs have taken much more than there is."""
-        beyond = (route.used - route.limit for route in self.routes.values() if not route.waits_for_slots)
+        beyond = (
+            route.used - route.limit * (1 + len(route.high))
+            for route in self.routes.values()
+            if not route.waits_for_slots
+        )
         return sum(max(0.0, more) for more in beyond) > _OVERCOMMITTED
 
     def _set_served(self) -> None:
@@ -220,8 +247,11 @@ class PartitionRoom:
     def __init__(self, credit: Credit) -> None:
         self.used: Counter[str] = Counter()
         """By route."""
+        self.high: dict[str, Counter[int]] = {}
+        """Of those, by route and priority, what is above 0."""
         self.unserved = 0
-        """Of those, on routes that nobody serves."""
+        """Of those, on routes that nobody serves; and by priority."""
+        self.unserved_high: Counter[int] = Counter()
         self._credit = credit
 
     @property
@@ -232,15 +262,22 @@ class PartitionRoom:
     def served(self) -> frozenset[str]:
         return self._credit.served
 
-    def has(self, route: str) -> bool:
+    def has(self, route: str, priority: int = 0) -> bool:
         if route == PARTS:
             return not self._credit.is_overcommitted
         state = self._credit.routes.get(route) or self._credit.route(route)
-        used = self.unserved if state is self._credit.unserved else self.used[route]
-        if state.used < state.limit * _FREE or used < state.limit * self._credit.equal_part:
+        is_unserved = state is self._credit.unserved
+        used, ours = state.used, self.unserved if is_unserved else self.used[route]
+        if state.high or priority > 0:
+            high = self.unserved_high if is_unserved else self.high.get(route) or _NONE
+            used, ours = _of_priority(used, state.high, priority), _of_priority(ours, high, priority)
+        if used < state.limit * _FREE or ours < state.limit * self._credit.equal_part:
             return True
         state.refused = True
         return False
+
+    def has_exact_lines(self, route: str) -> bool:
+        return self._credit.route(route).exact_lines
 
     def waits_for_slots(self, route: str) -> bool:
         return self._credit.route(route).waits_for_slots
@@ -249,14 +286,20 @@ class PartitionRoom:
         state = self._credit.route(route)
         return state.parcel if state.used >= _BACKLOG else 1
 
-    def began(self, route: str) -> None:
+    def began(self, route: str, priority: int = 0) -> None:
         state = self._credit.routes.get(route) or self._credit.route(route)
         self.used[route] += 1
         state.used += 1
-        if state is self._credit.unserved:
+        is_unserved = state is self._credit.unserved
+        if is_unserved:
             self.unserved += 1
+        if priority > 0:
+            self.high.setdefault(route, Counter())[priority] += 1
+            state.high[priority] += 1
+            if is_unserved:
+                self.unserved_high[priority] += 1
 
-    def ended(self, route: str, ran: int | None) -> None:
+    def ended(self, route: str, ran: int | None, priority: int = 0) -> None:
         credit = self._credit
         state = credit.routes.get(route) or credit.route(route)
         if state is credit.unserved and ran is not None:
@@ -265,11 +308,35 @@ class PartitionRoom:
         if not left:
             del self.used[route]
         state.used -= 1
-        if state is credit.unserved:
+        is_unserved = state is credit.unserved
+        if is_unserved:
             self.unserved -= 1
+        if priority > 0:
+            one = {priority: 1}
+            _subtract(self.high[route], one)
+            if not self.high[route]:
+                del self.high[route]
+            _subtract(state.high, one)
+            if is_unserved:
+                _subtract(self.unserved_high, one)
         state.ended += 1
         if ran is not None:
             state.executed += 1
             state.executed_for += ran
         if state.refused:
             state.limit += 1  # until it is measured again: something waits, and what was given has ended
+
+
+_NONE: Counter[int] = Counter()
+
+
+def _of_priority(used: int, high: Counter[int], priority: int) -> int:
+    """How many of those that are used are of this priority."""
+    return high[priority] if priority > 0 else used - high.total()
+
+
+def _subtract(counts: Counter[int], fewer: Mapping[int, int] | None) -> None:
+    for priority, count in (fewer or {}).items():
+        counts[priority] -= count
+        if not counts[priority]:
+            del counts[priority]

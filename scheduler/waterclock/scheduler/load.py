@@ -47,16 +47,27 @@ def packed_by_queue(partitions: Iterable[PartitionLoad]) -> dict[str, int]:
     for partition in partitions:
         travel = [run for run in partition.runs.values() if run.parcel and run.has_work]
         sizes = Counter([run.parcel for run in travel])
-        lines = {run.parcel: (run.route, run.priority) for run in travel}
+        lines = {run.parcel: (run.route, run.priority, run.exact) for run in travel}
         for parcel, size in sizes.items():
             if size > 1:
                 found[_queue(*lines[parcel])] += size - 1
     return dict(found.most_common(_MOST_QUEUES))
 
 
-def _queue(route: str, priority: int) -> str:
+def lines_in_use(partitions: Iterable[PartitionLoad]) -> set[str]:
+    """The consumers of all that is queued or running."""
+    used = {
+        (run.route, run.priority, run.exact)
+        for partition in partitions
+        for run in partition.runs.values()
+        if run.route and run.has_work
+    }
+    return {_queue(*line) for line in used}
+
+
+def _queue(route: str, priority: int, exact: bool = True) -> str:
     where, _, tier = route.rpartition("/")
-    return names.work_consumer(where, tier, names.band_of(priority))
+    return names.work_consumer(where, tier, names.line_of(priority, exact))
 
 
 class LoadMeter:

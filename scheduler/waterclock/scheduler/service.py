@@ -28,7 +28,7 @@ from waterclock.scheduler.credit import Credit
 from waterclock.scheduler.heartbeat import Heartbeat
 from waterclock.scheduler.jetstream.adapters import Connections
 from waterclock.scheduler.jetstream.executors import follow_slots
-from waterclock.scheduler.load import LoadMeter, due_by_queue, packed_by_queue
+from waterclock.scheduler.load import LoadMeter, due_by_queue, lines_in_use, packed_by_queue
 from waterclock.scheduler.ownership import Ownership
 
 _SAY_GOODBYE = 1.0
@@ -43,7 +43,6 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         stack.enter_context(quarantining(shared.connection, "scheduler"))
         log_watch = LogWatch(shared.connection)
         await log_watch.check()
-        await stack.enter_async_context(making_work_consumers(shared.connection))
         heartbeat = shared.heartbeat
         thread = await stack.enter_async_context(heartbeat.beating())
         around = await stack.enter_async_context(supervised())
@@ -56,6 +55,7 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         around.keep(heartbeat.feed(member.describe, ownership.check), name="heartbeats of the scheduler")
         around.keep(ownership.membership.follow(), name="heartbeats of the other schedulers")
         around.keep(follow_slots(shared.control, shared.credit), name="slots of the executors")
+        around.keep(shared.lines.keep(lambda: lines_in_use(ownership.loads)), name="lines of the work queue")
         try:
             async with supervised() as tasks:
                 tasks.keep(ownership.keep(), name="ownership of partitions")
@@ -90,6 +90,7 @@ async def _connected(settings: Settings) -> AsyncIterator[Connections]:
             instance=instance,
             partitions=settings.partitions,
             credit=Credit(settings.partitions),
+            lines=await stack.enter_async_context(making_work_consumers(connection)),
         )
         try:
             yield shared

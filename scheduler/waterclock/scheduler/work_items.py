@@ -38,6 +38,7 @@ def work_item(event: RunQueued, spec: JobSpec) -> WorkItem:
         parent=event.parent,
         epoch=event.epoch,
         index=ids.member_index(event.run_id) if event.trigger == "fan_out" else None,
+        exact=event.exact,
     )
 
 
@@ -58,6 +59,7 @@ def recovered_item(run: Run, spec: JobSpec) -> WorkItem:
         parent=run.parent,
         epoch=run.epoch,
         index=ids.member_index(run.run_id) if run.trigger == "fan_out" else None,
+        exact=run.exact,
         recovered=True,
     )
 

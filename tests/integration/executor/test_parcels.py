@@ -295,7 +295,7 @@ async def test_an_executor_that_stood_still_goes_on_with_its_parcel(
             lambda: time.monotonic() - stopped > processes.ack_wait_seconds + 0.5, "past the deadline"
         )
         paused.send(signal.SIGCONT)
-        consumer = names.work_consumer(names.route_of("default", "note"), "light", 0)
+        consumer = names.work_consumer(names.route_of("default", "note"), "light", "0")
 
         async def delivered_again() -> bool:
             info = await owner.connection.api(f"CONSUMER.INFO.{names.WORK}.{consumer}")

@@ -1,6 +1,7 @@
 """Which work goes where and first: slots, tiers, priorities, queues, routes."""
 
 import asyncio
+import time
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from executor_rig.in_process import running_executor
 from waterclock.core.domain.instants import HOUR
 from waterclock.core.runtime.settings import Settings
 from waterclock.executor import Context, Worker
+from waterclock.proto import names
 from waterclock.proto.events import RunSucceeded
 from waterclock.proto.spec import Argv, Handler, Shell
 from waterclock.proto.work import WorkItem
@@ -25,12 +27,80 @@ async def order_of(owner: FakeOwner, items: list[WorkItem]) -> list[str]:
     return [end.run_id for end in sorted(ends, key=lambda end: end.started)]
 
 
+def in_order(began: list[int], slots: int) -> bool:
+    """Nothing began while something higher was left. Those that get their slots together may begin in any order."""
+    return all(first >= max(began[place + slots :], default=first) for place, first in enumerate(began))
+
+
 async def test_the_higher_priority_goes_first(owner: FakeOwner, settings: Settings) -> None:
-    priorities = [0, 5, 20, 60, 100]
+    priorities = [0, 1, 10, 20, 30, 48, 49, 50, 60, 100]
     items = [owner.item(Argv(command=("true",)), priority=priority) for priority in priorities]
     await owner.give(*items)
     async with running_executor(one_slot(settings)):
         assert await order_of(owner, items) == [item.run_id for item in reversed(items)]
+
+
+async def test_several_slots_are_filled_in_the_order_of_priorities(
+    owner: FakeOwner, settings: Settings
+) -> None:
+    """Slots that come free together, and an executor that finds work waiting: nothing lower begins before a higher."""
+    worker = Worker(slots=4)
+    began: list[int] = []
+
+    @worker.handler("note")
+    async def note(context: Context, payload: int) -> None:
+        began.append(payload)
+        if payload < 0:
+            await asyncio.Event().wait()
+
+    first = [owner.item(Handler(handler="note"), payload=n, priority=n) for n in (20, 1, 49, 30) * 3]
+    await owner.give(*first)
+    async with running_executor(settings, [worker], processes=False):
+        for item in first:
+            await owner.end_of(item, RunSucceeded)
+        assert in_order(began, 4), began
+        began.clear()
+        blocking = [owner.item(Handler(handler="note"), payload=-1, priority=100) for _ in range(4)]
+        await owner.give(*blocking)
+        await owner.until(lambda: len(began) == 4, "all slots to be taken")
+        second = [owner.item(Handler(handler="note"), payload=n, priority=n) for n in (10, 77, 0, 48, 49) * 3]
+        await owner.give(*second)
+        for item in blocking:  # not by opening the gate: so it has heard of the work before
+            await owner.stop(item.run_id)
+        for item in second:
+            await owner.end_of(item, RunSucceeded)
+        assert in_order(began[4:], 4), began
+
+
+async def test_work_that_waits_as_in_the_first_releases_is_run(owner: FakeOwner, settings: Settings) -> None:
+    """In lines of ranges of priorities: from before an upgrade, or beside an executor that knows no others."""
+    old = [
+        owner.item(Argv(command=("true",)), priority=priority, run={"exact": False})
+        for priority in (5, 95, 49, 60)
+    ]
+    new = [owner.item(Argv(command=("true",)), priority=priority) for priority in (0, 55)]
+    await owner.give(*old, *new)
+    async with running_executor(one_slot(settings)):
+        order = await order_of(owner, [*old, *new])
+        assert order[0] == old[1].run_id
+        assert order[-1] == new[0].run_id
+        later = await owner.submit(Argv(command=("true",)), priority=15, run={"exact": False})
+        await owner.end_of(later, RunSucceeded)
+        await owner.nothing_left()
+
+
+async def test_a_line_that_is_not_used_is_removed_and_comes_back_with_work_for_it(
+    owner: FakeOwner, settings: Settings
+) -> None:
+    async with running_executor(settings):
+        await owner.end_of(await owner.submit(Argv(command=("true",)), priority=33), RunSucceeded)
+        await owner.nothing_left()
+        consumer = names.work_consumer("default", "light", "p33")
+        now = time.time()
+        assert await owner.lines.remove_idle(set(), now) == [], "it was just used"
+        assert await owner.lines.remove_idle({consumer}, now + 3600) == [], "something is queued there"
+        assert await owner.lines.remove_idle(set(), now + 3600) == [consumer]
+        await owner.end_of(await owner.submit(Argv(command=("true",)), priority=33), RunSucceeded)
 
 
 async def test_overdue_work_overtakes_but_what_is_behind_it_does_not(

@@ -83,15 +83,13 @@ async def test_what_the_server_cannot_change_is_named(connection: Connection) ->
         await ensure_streams(connection, Layout())
 
 
-async def test_each_route_and_tier_has_a_consumer_for_every_band(connection: Connection) -> None:
-    routes = [("default", "light"), ("default=send_mail", "heavy")]
-    await ensure_work_consumers(connection, routes)
-    await ensure_work_consumers(connection, routes)
+async def test_each_line_has_a_consumer(connection: Connection) -> None:
+    lines = [("default", "light", "0"), ("default", "light", "p49"), ("default=send_mail", "heavy", "0")]
+    await ensure_work_consumers(connection, lines)
+    await ensure_work_consumers(connection, lines)
     found = (await connection.api("CONSUMER.LIST.WORK", {}))["consumers"]
     assert {consumer["name"]: consumer["config"]["filter_subject"] for consumer in found} == {
-        names.work_consumer(route, tier, band): names.work_filter(route, tier, band)
-        for route, tier in routes
-        for band in range(len(names.BANDS))
+        names.work_consumer(*line): names.work_filter(*line) for line in lines
     }
     assert {consumer["config"]["ack_wait"] for consumer in found} == {5_000_000_000}
     assert {consumer["config"]["max_deliver"] for consumer in found} == {-1}

@@ -13,12 +13,12 @@ from waterclock.proto import names
 
 
 def work(number: int, attempt: int = 1) -> Message:
-    subject = names.work_subject("default", "light", 0, f"run{number}@20261116T030000Z", attempt)
+    subject = names.work_subject("default", "light", "0", f"run{number}@20261116T030000Z", attempt)
     return Message(subject=subject, data=b"x" * 200, headers={"Nats-Msg-Id": f"run{number}/{attempt}"})
 
 
 async def test_all_of_many_messages_arrive_in_order(connection: Connection, publisher: Publisher) -> None:
-    await ensure_work_consumers(connection, [("default", "light")])
+    await ensure_work_consumers(connection, [("default", "light", "0")])
     messages = [work(number) for number in range(2345)]
     await publisher.publish_work(messages)
     arrived: list[str] = []
@@ -33,7 +33,7 @@ async def test_all_of_many_messages_arrive_in_order(connection: Connection, publ
 async def test_an_attempt_is_queued_once_until_it_is_acked(
     connection: Connection, publisher: Publisher
 ) -> None:
-    await ensure_work_consumers(connection, [("default", "light")])
+    await ensure_work_consumers(connection, [("default", "light", "0")])
     subject = work(1).subject
     await publisher.publish(subject, b"x")
     with pytest.raises(AlreadyQueued):

@@ -9,7 +9,7 @@ from support.waiting import eventually
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import ensure_work_consumers
-from waterclock.proto.names import CONTROL, band_of, member_key, work_subject
+from waterclock.proto.names import CONTROL, member_key, work_subject
 
 
 async def test_executors_come_drain_and_go(
@@ -56,9 +56,14 @@ async def test_executors_come_drain_and_go(
 async def test_queues_show_what_waits(
     log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
 ) -> None:
-    await ensure_work_consumers(log.connection, [("default", "light"), ("default=email_send", "light")])
+    handler = "default=email_send"
+    lines = [("default", "light", "0"), (handler, "light", "0")]
+    lines += [("default", "light", line) for line in ("p49", "p50", "3")]  # the last as in the first releases
+    await ensure_work_consumers(log.connection, lines)
     for number in range(3):
-        await log.raw(work_subject("default=email_send", "light", band_of(0), f"r{number}@x", 1), b"{}")
+        await log.raw(work_subject(handler, "light", "0", f"r{number}@x", 1), b"{}")
+    for line in ("p49", "p50", "3"):
+        await log.raw(work_subject("default", "light", line, f"{line}@x", 1), b"{}")
 
     async def counted() -> bool:
         """three wait for the handler"""
@@ -70,12 +75,14 @@ async def test_queues_show_what_waits(
 
     async with running_projector(nats_url, database_url):
         await eventually(counted, through=AWAY)
-        assert await database.fetchval("SELECT count(*) FROM waterclock.queues") == 10
-        assert await database.fetchval("SELECT sum(waiting) FROM waterclock.queues WHERE handler = ''") == 0
+        rows = await database.fetch(
+            "SELECT priority, band, waiting FROM waterclock.queues WHERE handler = '' ORDER BY priority"
+        )
+        assert [tuple(row) for row in rows] == [(0, 0, 0), (49, 2, 1), (50, 3, 2)]
         await log.connection.api("CONSUMER.DELETE.WORK.default_light_0")
 
         async def gone() -> bool:
             """the queue that was removed is gone"""
-            return bool(await database.fetchval("SELECT count(*) FROM waterclock.queues") == 9)
+            return bool(await database.fetchval("SELECT count(*) FROM waterclock.queues") == 3)
 
         await eventually(gone, through=AWAY)

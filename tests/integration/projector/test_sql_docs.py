@@ -71,7 +71,7 @@ async def reader(
     await tell_a_bit_of_everything(log)
     control = Bucket(log.connection, Publisher(log.connection), CONTROL)
     await control.put(member_key("executor", "executor-a"), msgspec.json.encode({"slots": 64, "used": 1}))
-    await ensure_work_consumers(log.connection, [("default=email_send", "light")])
+    await ensure_work_consumers(log.connection, [("default=email_send", "light", "0")])
     async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
 

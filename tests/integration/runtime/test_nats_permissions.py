@@ -45,7 +45,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedNats]
 async def _lay_out(url: str) -> None:
     async with Connection.open(url, name="layout") as connection:
         await ensure_streams(connection, Layout())
-        await ensure_work_consumers(connection, [("default", "light")])
+        await ensure_work_consumers(connection, [("default", "light", "0")])
 
 
 class Tried:
@@ -153,7 +153,9 @@ SUBJECTS = {
     "$O.logs.C.x": {"executor", "api"},
     "$JS.ACK.WORK.default_light_1.1.1.1.1.0": {"executor"},
     "$JS.API.CONSUMER.CREATE.WORK.mine": {"scheduler"},
-    "$JS.API.CONSUMER.DELETE.WORK.default_light_1": set(),
+    "$JS.API.CONSUMER.DELETE.WORK.default_light_1": {"scheduler"},
+    "wc.api.CONSUMER.DELETE.WORK.default_light_1": set(),
+    "wc.lines": {"scheduler"},
     "$JS.API.CONSUMER.MSG.NEXT.WORK.default_light_1": set(),
     "wc.api.CONSUMER.MSG.NEXT.WORK.default_light_1": {"executor"},
     "wc.api.CONSUMER.CREATE.WORK.mine": set(),

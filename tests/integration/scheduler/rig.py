@@ -114,14 +114,13 @@ async def rig(url: str, *, routes: tuple[str, ...] = ("default",)) -> AsyncItera
     async with AsyncExitStack() as stack:
         connection = await stack.enter_async_context(Connection.open(url, name="test"))
         await ensure_streams(connection, Layout(partitions=PARTITIONS))
-        await ensure_work_consumers(connection, [(route, "light") for route in routes])
-        pulls = []
-        for route in routes:
-            for band in range(len(names.BANDS)):
-                consumer = names.work_consumer(route, "light", band)
-                pulls.append(
-                    await stack.enter_async_context(Pull.durable(connection, names.WORK, consumer, batch=10))
-                )
+        lines = [(route, "light", names.ALWAYS) for route in routes]
+        await ensure_work_consumers(connection, lines)
+        consumers = [names.work_consumer(*line) for line in lines]
+        pulls = [
+            await stack.enter_async_context(Pull.durable(connection, names.WORK, consumer, batch=10))
+            for consumer in consumers
+        ]
         yield Rig(connection, Publisher(connection), pulls)
 
 

@@ -38,8 +38,8 @@ def test_the_subjects_of_the_streams_are_those_in_use() -> None:
     addresses = {name: address for name, (address, _) in asyncapi.STREAMS.items()}
     assert addresses["jobs"].format(partition=3, job_id="x") == names.job_subject(3, "x")
     assert addresses["runs"].format(partition=3) == names.runs_subject(3)
-    fields = {"route": "default", "tier": "light", "band": 2, "run_id": "x@now", "queued": 7}
-    assert addresses["work"].format_map(fields) == names.work_subject("default", "light", 2, "x@now", 7)
+    fields = {"route": "default", "tier": "light", "line": "p30", "run_id": "x@now", "queued": 7}
+    assert addresses["work"].format_map(fields) == names.work_subject("default", "light", "p30", "x@now", 7)
 
 
 def test_refusals_and_servers_are_described() -> None:

@@ -24,7 +24,7 @@ class FewAtOnce:
         self.parcel = 1
         """How many may travel in one message."""
 
-    def has(self, route: str) -> bool:
+    def has(self, route: str, priority: int = 0) -> bool:
         return self.left > 0
 
     def waits_for_slots(self, route: str) -> bool:
@@ -33,10 +33,13 @@ class FewAtOnce:
     def parcel_size(self, route: str) -> int:
         return self.parcel
 
-    def began(self, route: str) -> None:
+    def has_exact_lines(self, route: str) -> bool:
+        return True
+
+    def began(self, route: str, priority: int = 0) -> None:
         self.left -= 1
 
-    def ended(self, route: str, ran: int | None) -> None:
+    def ended(self, route: str, ran: int | None, priority: int = 0) -> None:
         self.left += 1
 
 

@@ -45,7 +45,7 @@ def backlog_of(*items: ArmedSchedule) -> Backlog:
 
 
 def names(backlog: Backlog, most: int = 1_000, full: tuple[str, ...] = ()) -> list[str]:
-    taken = backlog.take(most, lambda route: route not in full)
+    taken = backlog.take(most, lambda route, _: route not in full)
     return [item.job_id for item in taken if isinstance(item, ArmedSchedule)]
 
 
@@ -97,7 +97,7 @@ def test_room_that_is_used_up_meanwhile_is_seen() -> None:
     backlog = backlog_of(*(armed(f"job{number}") for number in range(5)))
     room = Counter({EVERYWHERE: 2})
     taken = []
-    for item in backlog.take(1_000, lambda route: room[route] > 0):
+    for item in backlog.take(1_000, lambda route, _: room[route] > 0):
         room[EVERYWHERE] -= 1
         taken.append(item)
     assert len(taken) == 2

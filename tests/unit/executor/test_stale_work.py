@@ -38,7 +38,7 @@ class Server:
     async def looked_after(self) -> list[float]:
         """The waits until it was left alone."""
         task = asyncio.create_task(
-            sweep_after_restarts(self, self, [Source("default", "light", 0, 0)], sleep=self.sleep)
+            sweep_after_restarts(self, self, [Source("default", "light", "0", 0)], sleep=self.sleep)
         )
         while self._looks:
             await asyncio.sleep(0)

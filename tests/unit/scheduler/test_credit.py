@@ -30,9 +30,16 @@ class Clock:
         return self.now
 
 
-def executor(slots: int, *, tier: str = "light", handlers: list[str] | None = None) -> ExecutorHeartbeat:
+def executor(
+    slots: int, *, tier: str = "light", handlers: list[str] | None = None, lines: bool = True
+) -> ExecutorHeartbeat:
     return ExecutorHeartbeat(
-        instance=f"executor of {slots}", tier=tier, queues=["default"], slots=slots, handlers=handlers or []
+        instance=f"executor of {slots}",
+        tier=tier,
+        queues=["default"],
+        slots=slots,
+        handlers=handlers or [],
+        lines=lines,
     )
 
 
@@ -312,3 +319,57 @@ def test_parcels_come_and_go_with_who_serves() -> None:
     assert after_runs_of(credit, clock, room, 20, left=100) == 64
     credit.set_slots([quick(parcels=True), quick(parcels=False)])
     assert after_runs_of(credit, clock, room, 20, left=100) == 1
+
+
+def fill_with(room: PartitionRoom, priority: int, route: str = ROUTE) -> int:
+    """How many more of that priority it lets in."""
+    count = 0
+    while room.has(route, priority):
+        room.began(route, priority)
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("route", [ROUTE, HEAVY], ids=["served", "unserved"])
+def test_each_priority_has_the_same_room_whatever_the_others_have(route: str) -> None:
+    _, _, [room] = credit_of(1)
+    alone = fill_with(room, 0, route)
+    assert fill_with(room, 50, route) == fill_with(room, 100, route) == fill_with(room, 49, route) == alone
+    assert not room.has(route, 50)
+    assert not room.has(route)
+    room.ended(route, None, 50)
+    assert room.has(route, 50)
+
+
+def test_what_is_queued_of_a_priority_counts_where_it_is_served_from_then_on() -> None:
+    credit, _, [room] = credit_of(1)
+    before = fill_with(room, 7, HEAVY)
+    assert credit.unserved.high == {7: before}
+    credit.set_slots([executor(1, tier="heavy")])
+    assert not room.has(HEAVY, 7)
+    assert (credit.routes[HEAVY].used, credit.routes[HEAVY].high) == (before, {7: before})
+    assert (credit.unserved.used, credit.unserved.high, room.unserved, room.unserved_high) == (0, {}, 0, {})
+    for _ in range(before):
+        room.ended(HEAVY, MOMENT, 7)
+    assert (credit.routes[HEAVY].used, credit.routes[HEAVY].high, room.high) == (0, {}, {})
+
+
+def test_a_partition_that_is_given_up_leaves_its_room_of_every_priority() -> None:
+    credit, _, [room, other] = credit_of(2)
+    fill_with(room, 7)
+    fill_with(room, 0, HEAVY)
+    other.began(ROUTE, 7)
+    credit.close(room)
+    assert (credit.routes[ROUTE].used, credit.routes[ROUTE].high) == (1, {7: 1})
+    assert (credit.unserved.used, credit.unserved.high) == (0, {})
+
+
+def test_work_goes_to_exact_lines_unless_somebody_serves_it_who_does_not_know_them() -> None:
+    credit, _, [room] = credit_of(1)
+    assert room.has_exact_lines(ROUTE)
+    assert room.has_exact_lines(HEAVY), "nobody serves it yet"
+    credit.set_slots([executor(1, tier="heavy"), executor(1, lines=False)])
+    assert not room.has_exact_lines(ROUTE)
+    assert room.has_exact_lines(HEAVY)
+    credit.set_slots([executor(1, tier="heavy")])
+    assert room.has_exact_lines(ROUTE)

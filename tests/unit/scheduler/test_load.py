@@ -105,7 +105,7 @@ def test_what_waits_is_told_by_the_queue_that_it_has_no_room_in() -> None:
             PartitionLoad(urgent, 0),
         ]
     )
-    assert found == {"default_heavy_0": 7, "mail=send_light_3": 1}
+    assert found == {"default_heavy_0": 7, "mail=send_light_p60": 1}
 
 
 def test_runs_that_share_a_message_are_counted_beyond_the_messages() -> None:

@@ -74,7 +74,7 @@ def messages_of(queued: Sequence[tuple[RunQueued, JobSpec]]) -> list[WorkMessage
 
 def line_of(item: WorkItem) -> tuple[str, str | None, str, int]:
     handler = item.spec.task.handler if isinstance(item.spec.task, Handler) else None
-    return item.spec.queue, handler, item.spec.tier, names.band_of(item.spec.priority)
+    return item.spec.queue, handler, item.spec.tier, item.spec.priority
 
 
 @given(wanted=st.lists(specs, max_size=60), size=st.sampled_from([1, 2, 7, 64, 1000]))
@@ -134,7 +134,7 @@ def test_a_message_of_the_version_before_is_read() -> None:
 
 @pytest.mark.parametrize("queue", ["default", "parcel"])
 def test_only_a_parcel_is_taken_for_one(queue: str) -> None:
-    line = names.work_line(names.route_of(queue, "parcel"), "light", 0)
+    line = names.work_line(names.route_of(queue, "parcel"), "light", "0")
     assert names.is_parcel(names.parcel_in(line, "parcel@now-1", 1))
     assert not names.is_parcel(names.work_in(line, "parcel@now-1", 1))
 

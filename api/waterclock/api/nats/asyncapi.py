@@ -32,7 +32,7 @@ _SCHEMAS: dict[str, tuple[type[msgspec.Struct], str]] = {
 STREAMS = {
     "jobs": ("wc.jobs.{partition}.{job_id}", "job-events"),
     "runs": (names.runs_subject("{partition}"), "run-events"),
-    "work": ("wc.work.{route}.{tier}.{band}.{run_id}.{queued}", "work"),
+    "work": ("wc.work.{route}.{tier}.{line}.{run_id}.{queued}", "work"),
 }
 
 
@@ -140,7 +140,7 @@ _PARTS = {
     "run_id": "The run's id.",
     "route": "The queue, or the handler in it.",
     "tier": "light, medium or heavy.",
-    "band": "The band of its priority.",
+    "line": "The line of its priority: `0`, or `p` and the priority.",
     "queued": "When it was queued, so that each attempt has a subject of its own.",
 }
 

@@ -15,6 +15,7 @@ from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
+from waterclock.core.jetstream.errors import NotFound
 from waterclock.core.jetstream.heartbeats import read_heartbeats
 from waterclock.core.jetstream.messages import next_message
 from waterclock.core.jetstream.work_queue import runs_in
@@ -24,7 +25,6 @@ from waterclock.proto.events import Instant
 from waterclock.proto.heartbeats import ExecutorHeartbeat, PartitionStatus, SchedulerHeartbeat
 from waterclock.proto.queries import Nothing
 
-_BANDS = {str(band) for band in range(len(names.BANDS))}
 _NO_CONSUMER = dict.fromkeys(("num_pending", "num_ack_pending", "num_redelivered", "num_waiting"), 0)
 """Of a queue that nobody has ever served."""
 
@@ -128,48 +128,70 @@ async def queues(connection: Connection, heartbeats: Iterable[SchedulerHeartbeat
     for beat in heartbeats:
         due.update(beat.due)
         packed.update(beat.packed)
-    found: list[Queue] = []
+    found: dict[tuple[str, str, int, int], Queue] = {}
     seen = 0
     while True:
         answer = await connection.api(f"CONSUMER.LIST.{names.WORK}", {"offset": seen})
         consumers = answer.get("consumers") or []
-        read = [
-            _queue(consumer, due.pop(consumer["name"], 0), packed[consumer["name"]]) for consumer in consumers
-        ]
-        found += [queue for queue in read if queue is not None]
+        for consumer in consumers:
+            _add(found, consumer, due.pop(consumer["name"], 0), packed[consumer["name"]])
         seen += len(consumers)
         if not consumers or seen >= answer["total"]:
-            unserved = [_queue(_NO_CONSUMER | {"name": name}, count) for name, count in due.items()]
-            found += [queue for queue in unserved if queue is not None]
-            return sorted(
-                found, key=lambda q: (q.queue, q.handler or "", names.TIERS.index(q.tier), q.priority)
-            )
+            break
+    for name, count in due.items():
+        _add(found, _NO_CONSUMER | {"name": name}, count)
+    return [found[key] for key in sorted(found)]
 
 
 async def oldest_waiting(connection: Connection, queue: Queue) -> datetime | None:
     """When the work that waits the longest in a queue was put there."""
     route = names.route_of(queue.queue, queue.handler)
-    band = names.BANDS.index(queue.priority)
-    consumer = names.work_consumer(route, queue.tier, band)
-    info = await connection.api(f"CONSUMER.INFO.{names.WORK}.{consumer}")
-    subject = names.work_filter(route, queue.tier, band)
-    found = await next_message(connection, names.WORK, subject, info["delivered"]["stream_seq"])
-    return None if found is None else found.timestamp
+    oldest: list[datetime] = []
+    for line in {names.line_of(queue.priority, exact) for exact in (True, False)}:
+        if names.priority_of(line) != queue.priority:
+            continue
+        try:
+            info = await connection.api(
+                f"CONSUMER.INFO.{names.WORK}.{names.work_consumer(route, queue.tier, line)}"
+            )
+        except NotFound:
+            continue
+        subject = names.work_filter(route, queue.tier, line)
+        found = await next_message(connection, names.WORK, subject, info["delivered"]["stream_seq"])
+        if found is not None:
+            oldest.append(found.timestamp)
+    return min(oldest, default=None)
+
+
+def _add(
+    queues: dict[tuple[str, str, int, int], Queue], consumer: dict[str, Any], due: int, packed: int = 0
+) -> None:
+    """Two consumers may be one queue: where there is work of the first releases, it has lines of its own."""
+    queue = _queue(consumer, due, packed)
+    if queue is None:
+        return
+    key = queue.queue, queue.handler or "", names.TIERS.index(queue.tier), queue.priority
+    known = queues.get(key)
+    if known is not None:
+        counted = ("waiting", "running", "redelivered", "pulls", "due")
+        sums = {name: getattr(known, name) + getattr(queue, name) for name in counted}
+        queue = structs.replace(queue, **sums)
+    queues[key] = queue
 
 
 def _queue(consumer: dict[str, Any], due: int, packed: int = 0) -> Queue | None:
-    """A consumer is named `<route>_<tier>_<band>`, and a route `<queue>` or `<queue>=<handler>`."""
-    parts = consumer["name"].rsplit("_", 2)
-    if len(parts) != 3 or parts[1] not in names.TIERS or parts[2] not in _BANDS:
+    """A consumer is named `<route>_<tier>_<line>`, and a route `<queue>` or `<queue>=<handler>`."""
+    parts = names.parts_of_consumer(consumer["name"])
+    if parts is None:
         return None
-    route, tier, band = parts
+    route, tier, line = parts
     queue, equals, handler = route.partition("=")
     waiting, running = runs_in(consumer["num_pending"], consumer["num_ack_pending"], packed)
     return Queue(
         queue=queue,
         handler=handler if equals else None,
         tier=tier,
-        priority=names.BANDS[int(band)],
+        priority=names.priority_of(line),
         waiting=waiting,
         running=running,
         redelivered=consumer["num_redelivered"],

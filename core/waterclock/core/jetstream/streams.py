@@ -61,20 +61,19 @@ async def ensure_streams(connection: Connection, layout: Layout) -> None:
         await _ensure_stream(connection, config, only_unlimited=layout.only_unlimited)
 
 
-async def ensure_work_consumers(connection: Connection, routes: Iterable[tuple[str, str]]) -> None:
-    """One durable consumer for each (route, tier) and band. Attempts are counted in events, not by the server."""
+async def ensure_work_consumers(connection: Connection, lines: Iterable[tuple[str, str, str]]) -> None:
+    """One durable consumer for each (route, tier, line). Attempts are counted in events, not by the server."""
     configs = [
         {
-            "durable_name": names.work_consumer(route, tier, band),
-            "filter_subject": names.work_filter(route, tier, band),
+            "durable_name": names.work_consumer(route, tier, line),
+            "filter_subject": names.work_filter(route, tier, line),
             "ack_policy": "explicit",
             "ack_wait": int(ACK_WAIT * _SECOND),
             "max_deliver": -1,
             "max_ack_pending": MAX_ACK_PENDING,
             "max_waiting": MAX_WAITING,
         }
-        for route, tier in routes
-        for band in range(len(names.BANDS))
+        for route, tier, line in lines
     ]
     create = f"CONSUMER.CREATE.{names.WORK}"
     requests = [

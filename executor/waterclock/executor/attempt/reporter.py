@@ -66,6 +66,10 @@ class Reporter:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_START_DELAY_SECONDS, self._append_starts)
 
+    async def record_start(self, running: RunningAttempt) -> None:
+        """Returns when the log has the start. Raises LogError."""
+        await self._append_start(running)
+
     def report_outcome(self, running: RunningAttempt, event: FinalEvent, ack: Ack | None) -> None:
         """`ack` is called when the log has acknowledged the outcome; None: the work belongs to another by now."""
         self._unreported_starts.pop(running.key, None)
@@ -140,10 +144,10 @@ class Reporter:
         if self._unreported_starts:
             self._timer = asyncio.get_running_loop().call_later(_START_DELAY_SECONDS, self._append_starts)
 
-    def _append_start(self, running: RunningAttempt) -> None:
+    def _append_start(self, running: RunningAttempt) -> "asyncio.Future[int]":
         attempt = running.attempt
         assert attempt is not None
-        self._frames.append(
+        return self._frames.append(
             self.partition_of(running.item.run_id),
             RunStarted(
                 run_id=running.item.run_id,

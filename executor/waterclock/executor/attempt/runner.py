@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from waterclock.core.domain.run.deadlines import missed_in_queue
+from waterclock.core.domain.run.deadlines import has_start_deadline, missed_in_queue
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.attempt.keepalive import KeepAlive
 from waterclock.executor.attempt.outcome import classify, rejected
@@ -58,7 +58,9 @@ class Runner:
         """The body of an attempt's task. Calls `ended` last, whatever happens: the slot is free again."""
         try:
             spec = running.item.spec
-            if spec.start_deadline_seconds is not None and self._missed_its_start(running, crash_count):
+            if spec.start_deadline_seconds is not None and not await self._begins_in_time(
+                running, crash_count
+            ):
                 return
             if spec.delivery == "exactly_once":
                 await self._run_under_lease(running, crash_count)
@@ -83,9 +85,20 @@ class Runner:
         attempt = self._start(running, crash_count)
         self._reporter.report_outcome(running, classify(attempt, result, now_us()), self._ack)
 
+    async def _begins_in_time(self, running: RunningAttempt, crash_count: int) -> bool:
+        """Whether it may begin. Its owner ends it if the log says nothing of a start a little after the deadline, so
+        that it starts is in the log before it does."""
+        if self._missed_its_start(running, crash_count):
+            return False
+        if not has_start_deadline(running.item, crash_count):
+            return True
+        self._start(running, crash_count)
+        await self._reporter.record_start(running)
+        return not self._missed_its_start(running, crash_count)
+
     def _missed_its_start(self, running: RunningAttempt, crash_count: int) -> bool:
-        """Whether it was queued past its start deadline. If so, that is reported and it is over."""
-        missed = missed_in_queue(running.item, crash_count, now_us())
+        """Whether its start deadline has passed. If so, that is reported and it is over."""
+        missed = missed_in_queue(running.item, crash_count, now_us(), self._executor_id)
         if missed is None or running.stop_cause is not None:
             return False
         self._reporter.report_outcome(running, missed, self._ack)

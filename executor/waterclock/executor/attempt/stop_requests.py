@@ -10,7 +10,8 @@ from waterclock.core.jetstream.connection import Connection
 from waterclock.executor.in_flight import InFlight, StopCause
 from waterclock.proto import names
 from waterclock.proto.codec import decoder
-from waterclock.proto.work import StopRequest
+from waterclock.proto.events import Instant
+from waterclock.proto.work import StopRequest, WorkItem
 
 _REMEMBERED = 10_000
 
@@ -21,7 +22,8 @@ class StopRequests:
     def __init__(self, in_flight: InFlight, *, grace: float) -> None:
         self._in_flight = in_flight
         self._grace = grace
-        self._before_delivery: OrderedDict[str, None] = OrderedDict()
+        self._before_delivery: OrderedDict[str, Instant | None] = OrderedDict()
+        """By run: until when what is to be dropped was queued."""
 
     @asynccontextmanager
     async def subscribed(self, connection: Connection, executor_id: str) -> AsyncIterator[None]:
@@ -41,17 +43,23 @@ class StopRequests:
         except msgspec.DecodeError:
             return
         cause = StopCause(kind="cancelled", reason=request.reason, grace=0.0 if request.now else self._grace)
+        until = request.until
         held = self._in_flight.of_run(request.run_id)
         for running in held:
-            running.stop(cause)
+            if until is None or running.item.queued <= until:
+                running.stop(cause)
         if not held:
-            self._before_delivery[request.run_id] = None
+            self._before_delivery[request.run_id] = until
             if len(self._before_delivery) > _REMEMBERED:
                 self._before_delivery.popitem(last=False)
 
-    def came_before(self, run_id: str) -> bool:
+    def came_before(self, item: WorkItem) -> bool:
         """Whether a stop came before the run's work did. Its owner has cancelled it already, so the work is dropped.
-
-        True only once for each request: a run may be asked for again under the same id.
-        """
-        return bool(self._before_delivery) and self._before_delivery.pop(run_id, self) is None
+        Not what was queued since: a run may be asked for again under the same id."""
+        if not self._before_delivery or item.run_id not in self._before_delivery:
+            return False
+        until = self._before_delivery[item.run_id]
+        if until is None:  # of an owner of the version before: that counts once
+            del self._before_delivery[item.run_id]
+            return True
+        return item.queued <= until

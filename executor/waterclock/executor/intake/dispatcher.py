@@ -124,7 +124,7 @@ class Dispatcher:
     def _is_over(self, item: WorkItem, key: WorkKey, in_parcel: bool) -> bool:
         return (
             self._reporter.has_reported(key)
-            or self._stop_requests.came_before(item.run_id)
+            or self._stop_requests.came_before(item)
             or (in_parcel and self._recalls.has(item))
         )
 

@@ -1,4 +1,4 @@
-"""Which work is pulled first: pure arithmetic on what is known of each band.
+"""Which work is pulled first: pure arithmetic on what is known of each line.
 
 A run gains 10 points of priority for each 5 minutes it is overdue, and a tier below the executor's own counts 100
 less. So among fresh runs the higher priority goes first and an executor serves its own tier first; but nothing
@@ -16,12 +16,12 @@ POINTS_PER_SECOND = 10 / 300
 POINTS_PER_TIER = 100
 
 
-class Band(Protocol):
+class Line(Protocol):
     """What is known of the work that waits behind one consumer."""
 
     @property
     def priority(self) -> int:
-        """Of the oldest known message, else the lowest of the band."""
+        """Of the next message. All of a line have the same, but in those of the first releases."""
 
     @property
     def oldest_due(self) -> Instant | None: ...
@@ -34,19 +34,19 @@ class Band(Protocol):
     def last_served(self) -> float: ...
 
 
-B = TypeVar("B", bound=Band)
+L = TypeVar("L", bound=Line)
 
 
-def base_priority(band: Band) -> int:
+def base_priority(line: Line) -> int:
     """Without what it has gained by waiting."""
-    return band.priority - band.tiers_below * POINTS_PER_TIER
+    return line.priority - line.tiers_below * POINTS_PER_TIER
 
 
-def effective_priority(band: Band, now: Instant) -> float:
-    overdue = 0 if band.oldest_due is None else max(0, now - band.oldest_due) / SECOND
-    return base_priority(band) + overdue * POINTS_PER_SECOND
+def effective_priority(line: Line, now: Instant) -> float:
+    overdue = 0 if line.oldest_due is None else max(0, now - line.oldest_due) / SECOND
+    return base_priority(line) + overdue * POINTS_PER_SECOND
 
 
-def in_pull_order(bands: Iterable[B], now: Instant) -> list[B]:
-    """The bands in the order in which to pull from them. Among equals, the one served longest ago goes first."""
-    return sorted(bands, key=lambda band: (-effective_priority(band, now), band.last_served))
+def in_pull_order(lines: Iterable[L], now: Instant) -> list[L]:
+    """The lines in the order in which to pull from them. Among equals, the one served longest ago goes first."""
+    return sorted(lines, key=lambda line: (-effective_priority(line, now), line.last_served))

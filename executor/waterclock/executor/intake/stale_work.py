@@ -41,7 +41,7 @@ async def sweep_after_restarts(
             await restarted.wait()
             restarted.clear()
             await sleep(_FIRST_SECONDS)
-            given_out = {source: await _sweep(queue, source) for source in sources}
+            given_out = {source: await _sweep(queue, source) for source in list(sources)}
             while given_out and not restarted.is_set():
                 await sleep(_AGAIN_SECONDS)
                 for source, before in list(given_out.items()):

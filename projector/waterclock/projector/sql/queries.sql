@@ -80,11 +80,12 @@ DELETE FROM executors WHERE status = 'GONE' AND seen_at < now() - interval '1 da
 
 -- name: upsert_queues
 -- Depths that have changed.
-INSERT INTO queues (queue, handler, tier, band, waiting, running, redelivered, pulls, oldest_time, updated_at)
+INSERT INTO queues (
+       queue, handler, tier, priority, band, waiting, running, redelivered, pulls, oldest_time, updated_at)
 SELECT *, now() FROM unnest(
-       $1::text[], $2::text[], $3::text[], $4::integer[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-       $9::timestamptz[])
-    ON CONFLICT (queue, handler, tier, band) DO UPDATE SET
+       $1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::bigint[], $7::bigint[], $8::bigint[],
+       $9::bigint[], $10::timestamptz[])
+    ON CONFLICT (queue, handler, tier, priority) DO UPDATE SET
        waiting = excluded.waiting, running = excluded.running, redelivered = excluded.redelivered,
        pulls = excluded.pulls, oldest_time = excluded.oldest_time, updated_at = excluded.updated_at
  WHERE (queues.waiting, queues.running, queues.redelivered, queues.pulls, queues.oldest_time) IS DISTINCT FROM
@@ -94,8 +95,8 @@ SELECT *, now() FROM unnest(
 -- Queues that the broker no longer has.
 DELETE FROM queues q
  WHERE NOT EXISTS (
-       SELECT FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[]) AS n (queue, handler, tier, band)
-        WHERE (n.queue, n.handler, n.tier, n.band) = (q.queue, q.handler, q.tier, q.band));
+       SELECT FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[]) AS n (queue, handler, tier, priority)
+        WHERE (n.queue, n.handler, n.tier, n.priority) = (q.queue, q.handler, q.tier, q.priority));
 
 -- name: delete_stray_runs
 -- Ended runs past retention in the default partition, which is never dropped.

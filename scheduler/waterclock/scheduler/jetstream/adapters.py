@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from waterclock.core.domain.job.aggregate import CommandRefused, PauseJob
 from waterclock.core.domain.partition.room import Room
+from waterclock.core.jetstream.access.work_consumers import WorkLines
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict
@@ -52,6 +53,7 @@ class Connections(Struct, frozen=True, kw_only=True):
     instance: str
     partitions: int
     credit: Credit
+    lines: WorkLines
     clock: Clock = field(default_factory=SystemClock)
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
 
@@ -78,7 +80,7 @@ async def open_ports(shared: Connections, partition: int, lease: Lease, room: Ro
         snapshots=SnapshotBucket(shared.snapshots, partition),
         definitions=JobDefinitions(shared.definitions),
         lines=StoredLines(shared.artifacts),
-        work=WorkStream(connection, publisher, lambda: decisions.is_certain),
+        work=WorkStream(connection, publisher, shared.lines, lambda: decisions.is_certain),
         executors=ExecutorLink(connection, shared.control, partition),
         room=room,
         clock=shared.clock,

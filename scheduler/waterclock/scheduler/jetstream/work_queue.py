@@ -1,16 +1,17 @@
-"""The work queue: a message for each work item or parcel, on the subject of its queue, tier and band."""
+"""The work queue: a message for each work item or parcel, on the subject of its queue, tier and priority."""
 
 import logging
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
+from waterclock.core.jetstream.access.work_consumers import WorkLines
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import LogFull, LogUnavailable
+from waterclock.core.jetstream.errors import LogError, LogFull, LogUnavailable
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.proto import names
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Instant
-from waterclock.proto.spec import Handler
+from waterclock.proto.spec import Handler, JobSpec
 from waterclock.proto.work import Parcel
 from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.ports import WorkInDoubt, WorkMessage
@@ -25,19 +26,37 @@ _RECALLED_SECONDS = 3600.0
 class WorkStream:
     """`is_certain`: whether nobody can have taken the partition from us."""
 
-    def __init__(self, connection: Connection, publisher: Publisher, is_certain: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        publisher: Publisher,
+        lines: WorkLines,
+        is_certain: Callable[[], bool],
+    ) -> None:
         self._connection = connection
         self._publisher = publisher
+        self._lines = lines
         self._is_certain = is_certain
 
     async def publish(self, messages: Sequence[WorkMessage]) -> None:
         """Not repeated here: what may be in the queue goes there again only marked as recovered. While this waits for
         the server somebody may take the partition and publish the same, so it is asked again before each write."""
+        await self._make_lines(messages)
         still = None if all(message.items[0].recovered for message in messages) else self._is_certain
         try:
             await self._publisher.publish_work([work_message(message) for message in messages], still=still)
         except LogUnavailable as error:
             raise WorkInDoubt(str(error)) from error
+
+    async def _make_lines(self, messages: Sequence[WorkMessage]) -> None:
+        """Those that have none yet. If that fails the work waits until it is tried again, every few seconds."""
+        above = [item for message in messages if (item := message.items[0]).spec.priority > 0]
+        consumers = {_consumer(item.spec, item.exact) for item in above}
+        if consumers and self._lines.lacks(consumers):
+            try:
+                await self._lines.ensure(consumers)
+            except LogError as error:
+                _log.warning("lines of the work queue not made: %s", error)
 
     async def withdraw(self, run_id: str) -> None:
         purge = partial(
@@ -65,14 +84,22 @@ class WorkStream:
 def work_message(message: WorkMessage) -> Message:
     first = message.items[0]
     spec = first.spec
-    handler = spec.task.handler if type(spec.task) is Handler else None
-    line = _line(spec.queue, handler, spec.tier, spec.priority)
+    line = _line(spec.queue, _handler(spec), spec.tier, names.line_of(spec.priority, first.exact))
     if message.parcel:
         subject = names.parcel_in(line, message.parcel, first.queued)
         return Message(subject=subject, data=encode(Parcel(message.items)))
     return Message(subject=names.work_in(line, first.run_id, first.queued), data=encode(first))
 
 
+def _consumer(spec: JobSpec, exact: bool) -> str:
+    route = names.route_of(spec.queue, _handler(spec))
+    return names.work_consumer(route, spec.tier, names.line_of(spec.priority, exact))
+
+
+def _handler(spec: JobSpec) -> str | None:
+    return spec.task.handler if type(spec.task) is Handler else None
+
+
 @lru_cache(maxsize=1024)
-def _line(queue: str, handler: str | None, tier: str, priority: int) -> str:
-    return names.work_line(names.route_of(queue, handler), tier, names.band_of(priority))
+def _line(queue: str, handler: str | None, tier: str, line: str) -> str:
+    return names.work_line(names.route_of(queue, handler), tier, line)

@@ -75,6 +75,8 @@ class _Run(Struct, kw_only=True, gc=False):
     scheduled_by: str = ""
     version: int = 0
     decided_at: Instant = 0
+    taken: bool = False
+    """It was to run, or to wait for that: as one of its job's `max_fires`, also if it never started."""
     by_hand: bool = False
     """Somebody said how it ended: an owner that had not read that may have decided it as well."""
 
@@ -130,15 +132,17 @@ class Auditor:
         status = transition(run.status, event)
         if status is None:
             again = isinstance(event, RunQueued | RunOpened) and event.again
-            if isinstance(event, _DECISIONS) and not again and not run.by_hand:
+            late = isinstance(event, RunsMissed) and event.attempt is not None  # of what was decided to run
+            if isinstance(event, _DECISIONS) and not again and not late and not run.by_hand:
                 self._find("decided_twice", event.run_id, run.scheduled, f"{run.status}, then {_word(event)}")
             return
         run.status = status
         match event:
             case RunQueued() | RunOpened():
-                run.attempt, run.executor_id = event.attempt, None
+                run.attempt, run.executor_id, run.taken = event.attempt, None, True
                 _note(run, event, event.trigger)
             case RunWaiting():
+                run.taken = True
                 _note(run, event, event.trigger)
             case RunSkipped() | RunsMissed():
                 _note(run, event, event.trigger)
@@ -239,7 +243,8 @@ class Auditor:
                 continue
             run = self._runs.get(ids.run_id(job_id, scheduled))
             fate = _fate(run) or ("missed" if scheduled in missed else None)
-            if limit is not None and fate not in ("skipped", "missed", None):
+            untaken = fate in ("skipped", "missed", None) and not (run is not None and run.taken)
+            if limit is not None and not untaken:
                 taken += 1
             expected.add(scheduled)
             if scheduled < start:

@@ -66,6 +66,9 @@ def absence(record: Recorded) -> str:
     """Since when nobody had decided anything when fires were found to be missed."""
     if not isinstance(record.event, RunsMissed) or record.decided_before is None:
         return ""
+    reason = record.event.reason
+    if reason.startswith("start deadline") and not reason.endswith("passed"):
+        return ""  # it says for what it waited until then
     until = wording.moment(record.event.at)
     text = f"; nobody had decided for this partition from {wording.moment(record.decided_before)} to {until}"
     before, after = record.owner_before, instance_of(record.writer)

@@ -3,6 +3,8 @@
 `Decisions` is where all deciding modules of this folder meet: `emit` an event, and it is part of the current pass.
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct, field
 
 from waterclock.core.domain.bounded_map import BoundedMap
@@ -20,6 +22,7 @@ from waterclock.proto.events import (
     RunEvent,
     RunQueued,
     RunSkipped,
+    RunWaiting,
 )
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import StopRequest
@@ -106,7 +109,7 @@ class Decisions:
         for run in state.runs.values():
             self.by_job.setdefault(run.job_id, {})[run.run_id] = run
             if run.route and run.has_work:
-                room.began(run.route)
+                room.began(run.route, run.priority)
         self.open = Pass()
         self.withdrawn = BoundedMap[str, str](_WITHDRAWN_KEPT)
         """Runs cancelled while queued, and why: an executor that starts one all the same is told to stop."""
@@ -116,10 +119,12 @@ class Decisions:
         """Something that is due waits for room."""
         self.behind: int = 0
         """How long the first has been due of those that wait for the system, in microseconds."""
-        self.without_room: dict[str, str] = {}
-        """Runs with parts that would begin more of them if there were room, and on which route."""
+        self.without_room: dict[str, tuple[str, int]] = {}
+        """Runs with parts that would begin more of them if there were room, on which route and of which priority."""
         self.ended_nodes: dict[str, list[str]] = {}
         """By workflow run, the nodes that ended since it was last advanced."""
+        self.watch_start: Callable[[Run], None] = lambda run: None
+        """Told of each run that is decided to wait, and has to start by some time."""
         self._unconfirmed: dict[str, set[str]] = {}
         """By run with parts, the parts whose end was decided here and has not been read back. Their executor may
         have reported another end before it, so nothing follows from it yet."""
@@ -134,6 +139,10 @@ class Decisions:
         ended = self.apply(event)
         if ended is not None and not ended.run.parts and ended.run.parent is not None:
             self._unconfirmed.setdefault(ended.run.parent, set()).add(event.run_id)
+        if (type(event) is RunQueued or type(event) is RunWaiting) and event.start_by is not None:
+            run = self.state.runs.get(event.run_id)
+            if run is not None:
+                self.watch_start(run)
         return ended
 
     def begin(self, event: RunQueued, spec: JobSpec) -> None:
@@ -142,7 +151,7 @@ class Decisions:
         self.open.queued.append((event, spec))
         run = begin_queued(self.state, event)
         self.by_job.setdefault(run.job_id, {})[run.run_id] = run
-        self.room.began(run.route)
+        self.room.began(run.route, run.priority)
 
     def apply(self, event: RunEvent) -> Ended | None:
         """Apply an event, decided here or read from the log."""
@@ -150,11 +159,15 @@ class Decisions:
         if run is None:
             self._apply_without_run(event)
             return None
-        before = run.route if run.has_work else ""
+        before, priority = run.route if run.has_work else "", run.priority
         ended = change_run(self.state, run, event)
         after = run.route if ended is None and run.has_work else ""
         if before != after:
-            self._changed_room(before, after, event)
+            if before:
+                started: Instant | None = getattr(event, "started", None)
+                self.room.ended(before, None if started is None else event.at - started, priority)
+            if after:
+                self.room.began(after, run.priority)
         if ended is not None:
             of_job = self.by_job[run.job_id]
             del of_job[event.run_id]
@@ -172,7 +185,7 @@ class Decisions:
         if run is not None:
             self.by_job.setdefault(run.job_id, {})[run.run_id] = run
             if run.route and run.has_work:
-                self.room.began(run.route)
+                self.room.began(run.route, run.priority)
         elif ends_node:
             self._part_ended(getattr(event, "parent", None), event.run_id)
 
@@ -209,16 +222,18 @@ class Decisions:
         of_job = self.by_job.get(run.job_id, {})
         return [part for part in of_job.values() if part.parent == run.run_id]
 
-    def stop(self, executor_id: str | None, run_id: str, reason: str, *, now: bool = False) -> None:
-        """`now`: without a grace. No executor: whoever has it or gets it."""
-        self.open.stops.append((executor_id, StopRequest(run_id=run_id, reason=reason, now=now)))
-
-    def _changed_room(self, before: str, after: str, event: RunEvent) -> None:
-        if before:
-            started: Instant | None = getattr(event, "started", None)
-            self.room.ended(before, None if started is None else event.at - started)
-        if after:
-            self.room.began(after)
+    def stop(
+        self,
+        executor_id: str | None,
+        run_id: str,
+        reason: str,
+        *,
+        now: bool = False,
+        until: Instant | None = None,
+    ) -> None:
+        """`now`: without a grace. No executor: whoever has it or gets it, as far as it was queued up to `until`."""
+        request = StopRequest(run_id=run_id, reason=reason, now=now, until=until)
+        self.open.stops.append((executor_id, request))
 
     def _is_open_node(self, parent: str | None, run_id: str) -> bool:
         workflow_run = self.state.workflow_runs.get(parent or "")

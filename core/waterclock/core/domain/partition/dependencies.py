@@ -83,6 +83,7 @@ class DependentJobs:
                     trigger=run.trigger,
                     epoch=run.epoch,
                     waits_for="dependency",
+                    start_by=run.start_by,
                 )
             )
             return False

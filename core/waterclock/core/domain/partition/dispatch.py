@@ -9,6 +9,7 @@ from waterclock.core.domain.partition.definition_cache import Definition, Defini
 from waterclock.core.domain.partition.room import route_of_spec
 from waterclock.core.domain.partition.run_part_specs import member_count, spec_of_run
 from waterclock.core.domain.partition.state import Ended, Run
+from waterclock.core.domain.run.deadlines import latest_start
 from waterclock.core.domain.workflow.conditions import Unusable
 from waterclock.proto.events import (
     Instant,
@@ -98,6 +99,7 @@ class Dispatch:
                 )
             )
             return
+        is_first = again is None or (again.attempt + 1 == again.first_attempt and not again.crash_count)
         event = RunQueued(
             run_id=run_id,
             at=now if again is None else max(now, again.queued_at + 1),
@@ -123,6 +125,8 @@ class Dispatch:
             behind_ms=(behind := self.behind(spec, due, now)),
             slowed=bool(behind) and self._decisions.room.saturated,
             parcel=self._parcel(run_id, spec, now) if again is None else "",
+            start_by=latest_start(spec, due, trigger) if is_first else None,
+            exact=spec.priority > 0 and self._decisions.room.has_exact_lines(route_of_spec(spec)),
         )
         self._decisions.emit(event)
         self._decisions.open.queued.append((event, spec))
@@ -209,12 +213,16 @@ class Dispatch:
 
     def withdraw(self, run: Run, reason: str, at_once: bool = False) -> None:
         """Take back work that is queued or executing, whatever becomes of it."""
+        self.take_back(run, reason)
+        self._decisions.stop(None, run.run_id, reason, now=at_once, until=run.queued_at)
+
+    def take_back(self, run: Run, reason: str) -> None:
+        """Take work out of the queue. Who begins it all the same is told to stop."""
         if run.parcel:
             self._decisions.open.recalled.append((run.run_id, run.queued_at))
         else:
             self._decisions.open.withdrawn.append(run.run_id)
         self._decisions.withdrawn[run.run_id] = reason
-        self._decisions.stop(None, run.run_id, reason, now=at_once)
 
     def _request_cancel(self, run: Run, reason: str, now: Instant, at_once: bool) -> None:
         self._decisions.emit(

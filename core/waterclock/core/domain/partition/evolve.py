@@ -107,6 +107,8 @@ def begin_queued(state: PartitionState, event: RunQueued) -> Run:
         route=route_of(event.queue, event.handler, event.tier),
         priority=event.priority,
         parcel=event.parcel,
+        start_by=event.start_by,
+        exact=event.exact,
     )
     if state.skips:
         state.skips.pop(run_id, None)
@@ -208,7 +210,9 @@ def _without_run(state: PartitionState, event: RunEvent) -> None:
                 workflow_run = state.workflow_runs[event.parent]
                 run_parts.node_marked(workflow_run, event.run_id, event.succeeded, event.output)
         case RunsMissed():
-            if event.trigger in _OF_SCHEDULES:
+            if (
+                event.trigger in _OF_SCHEDULES and event.attempt is None
+            ):  # else it was marked when it was queued
                 _mark_fire(state, job_of(event.run_id), event.until, event.at, event.version)
         case RunCancelled():
             state.orphans.pop(event.run_id, None)
@@ -318,13 +322,13 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             run.pause_after = event.pause_after
             run.output_kept, run.item, run.once = event.output_kept, event.item, event.once
             run.route, run.priority = route_of(event.queue, event.handler, event.tier), event.priority
-            run.parcel = event.parcel
+            run.parcel, run.start_by, run.exact = event.parcel, event.start_by, event.exact
             if event.fire is not None:
                 state.fires_taken[run.job_id] = event.fire
         case RunStarted():
             run.executor_id = event.executor_id
         case RunWaiting():
-            run.status, run.waits = "WAITING", event.waits_for
+            run.status, run.waits, run.start_by = "WAITING", event.waits_for, event.start_by
             _set_epoch(state, run, event.epoch)
             if event.fire is not None:
                 state.fires_taken[run.job_id] = event.fire
@@ -348,17 +352,17 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             if fan_out is not None and fan_out.total is None:
                 fan_out.total = event.total
         case RunFailed() | RunTimedOut():
-            run.due, run.waits = event.retry_at or event.at, "timer"
+            run.due, run.waits, run.start_by = event.retry_at or event.at, "timer", None
         case RunSnoozed():
-            run.due, run.waits = event.until, "timer"
+            _wait_until(run, event.until)
             run.attempt -= 1
         case RunReturned():
-            run.due, run.waits = event.at, "timer"
+            _wait_until(run, event.at)
             run.attempt -= 1
             run.crash_count = max(run.crash_count, event.crash_count)
         case RunLost():
             run.crash_count = event.crash_count
-            run.executor_id = None
+            run.executor_id = run.start_by = None
         case RunCancelRequested():
             run.cancelling = True
             run.at_once = run.at_once or event.now
@@ -383,6 +387,13 @@ def _advance(state: PartitionState, run: Run, event: RunEvent) -> None:
             pass  # never changes a run
         case _:
             assert_never(event)
+
+
+def _wait_until(run: Run, due: Instant) -> None:
+    """The same attempt once more, then: from then on it has as long to start as before."""
+    if run.start_by is not None:
+        run.start_by += due - run.due
+    run.due, run.waits = due, "timer"
 
 
 def _set_epoch(state: PartitionState, run: Run, epoch: int | None) -> None:

@@ -119,8 +119,8 @@ class FanOuts:
                 return False
             spec = spec_of_member(self._state, run, definition, index, item)
             route = route_of_spec(spec)
-            if not self._decisions.room.has(route):
-                self._decisions.without_room[run.run_id] = route
+            if not self._decisions.room.has(route, spec.priority):
+                self._decisions.without_room[run.run_id] = route, spec.priority
                 return True
             self._dispatch.queue(
                 member_run(run.run_id, index, run.attempt),

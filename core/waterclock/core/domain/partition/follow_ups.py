@@ -73,11 +73,11 @@ class FollowUps:
         """Advance the workflow runs and fan-outs that something happened to."""
         decisions = self._decisions
         waiting, decisions.without_room = decisions.without_room, {}
-        for run_id, route in waiting.items():
-            if decisions.room.has(route):
+        for run_id, wanted in waiting.items():
+            if decisions.room.has(*wanted):
                 decisions.to_advance[run_id] = None
             elif run_id in self._state.fan_outs:
-                decisions.without_room[run_id] = route
+                decisions.without_room[run_id] = wanted
         while decisions.to_advance and len(decisions.open.events) < _PASS_EVENTS:
             run_id = next(iter(decisions.to_advance))
             del decisions.to_advance[run_id]
@@ -99,6 +99,7 @@ class FollowUps:
                 self._dispatch.queue_again(run, now)
         elif run.waits == "timer":
             self._wheel.add(run.due, run)
+            self._decisions.watch_start(run)
 
     def _may_begin(self, run: Run, now: Instant) -> bool:
         """Whether a run that a user asked for may begin: one of a workflow only when the others have ended."""

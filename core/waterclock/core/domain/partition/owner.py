@@ -25,6 +25,7 @@ from waterclock.core.domain.partition.due.due_work import DueWork
 from waterclock.core.domain.partition.due.one_shots import OneShots
 from waterclock.core.domain.partition.due.overdue_fires import OverdueFires
 from waterclock.core.domain.partition.due.schedules import Schedules
+from waterclock.core.domain.partition.due.start_deadlines import StartDeadlines
 from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.evolve import move_cursor
 from waterclock.core.domain.partition.follow_ups import FollowUps
@@ -67,7 +68,6 @@ class Owner:
         self._overdue = OverdueFires(decisions, definitions, fires)
         one_shots = OneShots(decisions, definitions, dispatch)
         self.schedules = Schedules(partition, decisions, self._wheel, self.backlog, self._overdue, one_shots)
-        self._due_work = DueWork(decisions, dispatch, self._wheel, self.backlog, self.schedules, now)
         self._backfills = Backfills(decisions, definitions, dispatch)
         self._dependent_jobs = DependentJobs(decisions, definitions, dispatch, fires)
         self._follow_ups = FollowUps(
@@ -79,6 +79,10 @@ class Owner:
             self._backfills,
             self._dependent_jobs,
             fires,
+        )
+        self._start_deadlines = StartDeadlines(decisions, dispatch, self._wheel, self._follow_ups.emit)
+        self._due_work = DueWork(
+            decisions, dispatch, self._wheel, self.backlog, self.schedules, self._start_deadlines, now
         )
         self._notices_sent: set[str] = set()
         """Keys of notices that were handed out and are not known to be delivered."""
@@ -117,6 +121,7 @@ class Owner:
                 self._decisions.advance_later(run.run_id)
             if run.cancelling and run.status == "RUNNING" and not run.parts:
                 self._decisions.stop(run.executor_id, run.run_id, "cancel requested")
+            self._start_deadlines.watch(run)
             self._follow_ups.continue_run(run, now)
         for job_id in list(self._decisions.by_job):
             self._follow_ups.release_next(job_id, now)
@@ -177,6 +182,7 @@ class Owner:
         """A frame of decisions has been read back: so has all that was in the log before it."""
         for run_id in self._unread.read_back(sequence):
             self._decisions.confirm(run_id)
+            self._start_deadlines.confirm(run_id)
 
     def observe_frame(self, frame: Frame, sequence: int) -> None:
         """An executor or the api wrote to the partition's log. Raises Diverged."""
@@ -194,7 +200,7 @@ class Owner:
     @property
     def awaits_own_frames(self) -> bool:
         """Whether something follows from a decision once it has been read back."""
-        return self._decisions.has_unconfirmed_ends
+        return self._decisions.has_unconfirmed_ends or self._start_deadlines.has_unconfirmed
 
     @property
     def is_caught_up(self) -> bool:

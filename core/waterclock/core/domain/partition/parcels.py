@@ -1,7 +1,7 @@
 """Parcels: which attempts travel to the executors together, in one message.
 
-Under load the message costs more than the attempt. So attempts of one line (route, tier, band) that are decided in the
-same pass share one, if runs are short there (`Room.parcel_size`). A parcel is named after its first run, and each
+Under load the message costs more than the attempt. So attempts of one line (route, tier, priority) that are decided in
+the same pass share one, if runs are short there (`Room.parcel_size`). A parcel is named after its first run, and each
 `RunQueued` says which it is in: whoever replays the log makes the same parcels of it, and the queue refuses one that it
 still holds.
 """
@@ -11,7 +11,6 @@ from msgspec import Struct
 from waterclock.core.domain.partition.room import Room
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Instant
-from waterclock.proto.names import band_of
 from waterclock.proto.spec import Handler, JobSpec
 
 MOST = 64
@@ -19,7 +18,7 @@ _LARGEST = 8 * 1024
 """Bytes of a definition that may travel with others: a full parcel is half of what the server takes."""
 
 Line = tuple[str, int, Instant]
-"""Route, band, and when they are queued."""
+"""Route, priority, and when they are queued."""
 
 
 class OpenParcel(Struct):
@@ -41,8 +40,7 @@ class Parcels:
         size = room.parcel_size(route)
         if size < 2 or not may_travel_with_others(spec):
             return ""
-        priority = spec.priority
-        line = route, band_of(priority) if priority else 0, now
+        line = route, spec.priority, now
         parcel = self._open.get(line)
         if parcel is None or not parcel.left:
             parcel = self._open[line] = OpenParcel(run_id, min(size, MOST))
@@ -51,10 +49,12 @@ class Parcels:
 
 
 def may_travel_with_others(spec: JobSpec) -> bool:
-    """Not what may have to wait for a turn or for several slots, nor what is large."""
+    """Not what may have to wait for a turn or for several slots, nor what is large, nor what has to start by some time:
+    it may have to be taken out of the queue."""
     return (
         type(spec.task) is Handler
         and spec.slots == 1
+        and spec.start_deadline_seconds is None
         and spec.concurrency_key is None
         and spec.rate_key is None
         and len(encode(spec)) <= _LARGEST

@@ -30,8 +30,9 @@ class Room(Protocol):
         """Routes of which work waits for room in a line of its own; that of all others waits together. None: each has a
         line. It is the same object until it changes."""
 
-    def has(self, route: str) -> bool:
-        """Whether one more may be queued there."""
+    def has(self, route: str, priority: int = 0) -> bool:
+        """Whether one more of this priority may be queued there. What goes before or after it does not count: so of
+        each priority the first are in the queue, and executors choose among them."""
 
     def waits_for_slots(self, route: str) -> bool:
         """Whether what has no room there waits for slow work to end, and not for the system."""
@@ -39,10 +40,13 @@ class Room(Protocol):
     def parcel_size(self, route: str) -> int:
         """How many attempts may travel there in one message: 1 unless they are short, and there are many."""
 
-    def began(self, route: str) -> None:
+    def has_exact_lines(self, route: str) -> bool:
+        """Whether all who serve it take work from the lines of exactly one priority."""
+
+    def began(self, route: str, priority: int = 0) -> None:
         """One more run is queued there."""
 
-    def ended(self, route: str, ran: int | None) -> None:
+    def ended(self, route: str, ran: int | None, priority: int = 0) -> None:
         """One that was queued or running is so no more. `ran`: how long it was executed, in microseconds, if it was."""
 
 
@@ -50,7 +54,7 @@ class UnlimitedRoom:
     saturated = False
     served = None
 
-    def has(self, route: str) -> bool:
+    def has(self, route: str, priority: int = 0) -> bool:
         return True
 
     def waits_for_slots(self, route: str) -> bool:
@@ -59,10 +63,13 @@ class UnlimitedRoom:
     def parcel_size(self, route: str) -> int:
         return 1
 
-    def began(self, route: str) -> None:
+    def has_exact_lines(self, route: str) -> bool:
+        return True
+
+    def began(self, route: str, priority: int = 0) -> None:
         pass
 
-    def ended(self, route: str, ran: int | None) -> None:
+    def ended(self, route: str, ran: int | None, priority: int = 0) -> None:
         pass
 
 
@@ -84,6 +91,16 @@ def route_of(queue: str, handler: str | None, tier: str) -> str:
 def lane(priority: int, recurring: bool, namespace: str, route: str) -> Lane:
     """The same object for the same lane: there may be a million schedules in a few of them."""
     return Lane(priority, recurring, namespace, route)
+
+
+def no_executor(room: Room, route: str) -> str:
+    """Why work of a route has not begun, in words."""
+    where, _, tier = route.rpartition("/")
+    queue, equals, handler = where.partition("=")
+    if route == PARTS or room.served is None or route in room.served:
+        return "no executor had room for it"
+    what = f"handler {handler}" if equals else f"{tier} commands"
+    return f"no executor serves {what} in queue {queue}"
 
 
 def route_of_spec(spec: JobSpec) -> str:

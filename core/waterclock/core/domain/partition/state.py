@@ -57,7 +57,9 @@ class Run(Struct, kw_only=True, omit_defaults=True, gc=False):
     """Where its work is queued (see `room.py`); empty before its first attempt."""
     priority: int = 0
     parcel: str = ""
-    """As in `RunQueued`."""
+    """As in `RunQueued`; so are those below."""
+    start_by: Instant | None = None
+    exact: bool = False
 
     @property
     def has_work(self) -> bool:

@@ -145,13 +145,15 @@ def _which(event: RunEvent) -> int:
 
 def transition(status: RunStatus | None, event: RunEvent) -> RunStatus | None:
     """The state after an event, or None where the table has no such step: the event is stale and changes nothing."""
+    if status == "RUNNING" and type(event) is RunsMissed and not event.executor_id:
+        return None  # who said that nobody began it had not read that somebody did
     target = TRANSITIONS[status].get(type(event))
     if isinstance(target, tuple):
         return target[_which(event)]
     return target
 
 
-_BY_EXECUTOR: dict[type, bool] = {RunStarted: False, RunLost: False} | {
+_BY_EXECUTOR: dict[type, bool] = {RunStarted: False, RunLost: False, RunsMissed: False} | {
     kind: True for kind in get_args(RunEvent) if issubclass(kind, (Outcome, RunReported))
 }
 """Events that speak of one attempt, and whether only the executor that has it may."""
@@ -163,7 +165,7 @@ def is_stale(attempt: int, executor_id: str | None, event: RunEvent) -> bool:
     if by_executor is None:
         return False
     said: Any = event
-    if said.attempt != attempt:
+    if said.attempt != attempt and said.attempt is not None:
         return True
     return by_executor and executor_id is not None and executor_id != said.executor_id
 

@@ -33,6 +33,9 @@ CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ"
 KICK = "$SYS.REQ.SERVER.*.KICK"
 
 _API = names.JETSTREAM_API
+_MOST_EXACT_ROUTES = 6
+"""The server is told each consumer that a worker may take from by its name, in one message of at most a megabyte. A
+token for more routes is not told those of exact priorities: their work is then ordered by ranges of priorities."""
 _AUTH_TIMEOUT_SECONDS = 1.5
 """How long the server waits for an api to say whether somebody may come in."""
 _PULL_ANSWERED_WITHIN = "30s"
@@ -59,7 +62,7 @@ class Role(Struct, frozen=True, kw_only=True):
     takes: tuple[str, ...] = ()
     """Work queues whose messages are pulled and acknowledged."""
     makes: tuple[str, ...] = ()
-    """Work queues whose consumers it makes."""
+    """Work queues whose consumers it makes and removes."""
     watches: tuple[str, ...] = ()
     """Streams whose state it asks for, beside those that it reads."""
     counts: tuple[str, ...] = ()
@@ -106,7 +109,8 @@ class Role(Struct, frozen=True, kw_only=True):
         for stream in self.reads:
             yield from (f"CONSUMER.{verb}.{stream}.*" for verb in ("CREATE", "INFO", "DELETE", "MSG.NEXT"))
         for stream in self.makes:
-            yield f"CONSUMER.CREATE.{stream}.*"
+            yield from (f"CONSUMER.{verb}.{stream}.*" for verb in ("CREATE", "DELETE"))
+            yield from (f"CONSUMER.{verb}.{stream}" for verb in ("NAMES", "LIST"))
         for stream in self.takes:
             yield from (f"CONSUMER.{verb}.{stream}.*" for verb in ("INFO", "MSG.NEXT"))
         for stream in self.counts:
@@ -145,6 +149,7 @@ _REPORTS = (
 _HEARD_BY_EXECUTORS = (
     "wc.work.>",
     names.stop_subject("*"),
+    names.LINES_MADE,
     *_control(names.cancel_key("*")),
     _SECRET_KEYS,
 )
@@ -159,12 +164,13 @@ ROLES = (
             names.lease_subject(),
             "wc.work.>",
             names.stop_subject("*"),
+            names.LINES_MADE,
             names.HANDOVER,
             names.kv_subject(names.TIMING, ">"),
             names.quarantine_subject("scheduler"),
             *_control(names.member_key("scheduler", "*"), "snapshot.>", names.cancel_key("*")),
         ),
-        subscribes=(names.claim_subject(), names.serve_subject("*", "*"), names.HANDOVER),
+        subscribes=(names.claim_subject(), names.serve_subject("*", "*"), names.LINES_MADE, names.HANDOVER),
         answers=True,
         reads=(names.JOBS, names.RUNS, _TIMING, _CONTROL, _ARTIFACTS),
         gets=(names.WORK,),
@@ -247,8 +253,10 @@ def worker_permissions(
     """
     api = names.EXECUTORS_API
     routes = [names.route_of(queue, handler) for queue in queues for handler in (None, *handlers)]
-    lines = list(product(routes, names.TIERS, range(len(names.BANDS))))
-    consumers = [names.work_consumer(route, tier, band) for route, tier, band in lines]
+    lines = (
+        names.LINES if len(routes) <= _MOST_EXACT_ROUTES else [line for line in names.LINES if line.isdigit()]
+    )
+    consumers = [names.work_consumer(*each) for each in product(routes, names.TIERS, lines)]
     publish = [
         *_REPORTS,
         *(_SERVICE if calls else ()),
@@ -363,7 +371,7 @@ def table() -> str:
     for role in ROLES:
         subjects = (*role.publishes, *([ANSWERS] if role.answers else []))
         looks_up = (*role.gets, *(f"{stream} consumers" for stream in role.counts))
-        takes = (*role.takes, *(f"{stream} (makes its consumers)" for stream in role.makes))
+        takes = (*role.takes, *(f"{stream} (makes and removes its consumers)" for stream in role.makes))
         cells = (
             f"**{role.name}**: {role.purpose}",
             f"`{role.account}`",

@@ -35,6 +35,10 @@ class ArmedSchedule(Struct, kw_only=True, gc=False):
     hot: bool = False
     waiting: bool = False
     """It is due and in the backlog."""
+    waited: bool = False
+    """It is, or was."""
+    start_within: int | None = None
+    """How long after it is due it may start, in microseconds; None: at any time."""
     unsettled: bool = False
     """It was due when its definition was read, so nothing but the definition says that it is to be decided."""
     paused: tuple[Instant, Instant] | None = None
@@ -61,6 +65,10 @@ class ArmedSchedule(Struct, kw_only=True, gc=False):
         """As it stands in the timing index."""
         spec = self.unpack()
         return encode_entry(IndexEntry(job_id=self.job_id, version=self.version, spec=spec, since=self.since))
+
+    def is_too_late(self, now: Instant) -> bool:
+        """Whether its next fire must not start any more."""
+        return self.start_within is not None and now > self.due + self.start_within
 
     def due_at(self, scheduled: Instant) -> Instant:
         """When the fire of that time is due: jitter puts it later."""
@@ -101,6 +109,7 @@ def arm_next(
         due=scheduled,
         spec=spec,
         fires=fires,
+        start_within=_start_within(spec),
     )
     if fires is not None:
         item.due = item.due_at(scheduled)
@@ -119,7 +128,13 @@ def one_shot(job_id: str, version: int, spec: JobSpec, *, since: Instant, at: In
         due=at,
         spec=spec,
         fires=None,
+        start_within=_start_within(spec),
     )
+
+
+def _start_within(spec: JobSpec) -> int | None:
+    deadline = spec.start_deadline_seconds
+    return None if deadline is None else int(deadline * SECOND)
 
 
 def filed_under(item: ArmedSchedule) -> tuple[Instant, ...]:

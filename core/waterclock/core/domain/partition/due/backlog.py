@@ -25,6 +25,8 @@ Waiting = ArmedSchedule | Run
 _Rank = tuple[int, bool]
 """Negative priority, and whether it is a one-shot: the smallest goes first."""
 _Line = deque[Waiting]
+HasRoom = Callable[[str, int], bool]
+"""Of a route and a priority."""
 _MOST_DROPPED = 1_000
 
 
@@ -121,7 +123,7 @@ class Backlog:
         if not self._by_priority[by_priority]:
             del self._by_priority[by_priority]
 
-    def take(self, most: int, has_room: Callable[[str], bool]) -> Iterator[Waiting]:
+    def take(self, most: int, has_room: HasRoom) -> Iterator[Waiting]:
         """The next ones, one by one, while there is room: what the taker does with one may leave none for the next."""
         for rank in list(self._ranks):
             for item in self._take_of_rank(rank, has_room):
@@ -199,14 +201,14 @@ class Backlog:
         heapify(self._by_version)
         self._dropped = 0
 
-    def _take_of_rank(self, rank: _Rank, has_room: Callable[[str], bool]) -> Iterator[Waiting]:
+    def _take_of_rank(self, rank: _Rank, has_room: HasRoom) -> Iterator[Waiting]:
         namespaces = self._namespaces[rank]
         full: set[str] = set()
         """Namespaces without any room: they are not asked again this time."""
         while len(full) < len(namespaces):
             name = next(name for name in namespaces if name not in full)
             namespace = namespaces[name]
-            route = next((route for route in namespace.lines if has_room(route)), None)
+            route = next((route for route in namespace.lines if has_room(route, -rank[0])), None)
             if route is None:
                 full.add(name)
                 continue

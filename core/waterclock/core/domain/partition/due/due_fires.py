@@ -7,8 +7,9 @@ from waterclock.core.domain.partition.decisions import Decisions
 from waterclock.core.domain.partition.dependency_state import missing_dependencies, waits_for
 from waterclock.core.domain.partition.dispatch import Dispatch
 from waterclock.core.domain.partition.due.overlap import OverlapDecision, decide_overlap
+from waterclock.core.domain.partition.room import no_executor, route_of_spec
 from waterclock.core.domain.partition.state import Run
-from waterclock.core.domain.run.deadlines import too_late
+from waterclock.core.domain.run.deadlines import latest_start, shown_trigger, too_late
 from waterclock.proto.events import (
     DependenciesUsed,
     Instant,
@@ -27,11 +28,12 @@ class DueFire(Struct, frozen=True, kw_only=True, gc=False):
     scheduled: Instant
     due: Instant
     trigger: Trigger = "schedule"
+    waited: bool = False
+    """For room among the executors."""
 
     @property
     def shown_trigger(self) -> Trigger:
-        """A fire that does not run is the schedule's, caught up or not."""
-        return "schedule" if self.trigger == "catch_up" else self.trigger
+        return shown_trigger(self.trigger)
 
 
 class FireDecider:
@@ -55,6 +57,8 @@ class FireDecider:
             self._skip(fire, run_id, unwanted, None, now)
             return
         if (late := too_late(spec, fire.due, now)) is not None:
+            if fire.waited:
+                late = f"{late}: {no_executor(decisions.room, route_of_spec(spec))}"
             self._miss(fire, run_id, late, now)
             return
         active = [] if spec.overlap == "allow" else decisions.overlapping(fire.job_id)
@@ -86,6 +90,7 @@ class FireDecider:
                 reason=overlap.reason,
                 trigger=run.trigger,
                 epoch=run.epoch or self._dispatch.next_epoch(run.job_id),
+                start_by=None if run.parts else latest_start(spec, run.due, run.trigger),
             )
         )
         return False
@@ -141,6 +146,7 @@ class FireDecider:
             fire=number,
             epoch=self._dispatch.next_epoch(fire.job_id) if is_workflow else None,
             waits_for="dependency" if for_dependency else "overlap",
+            start_by=latest_start(fire.spec, fire.due, fire.trigger),
         )
 
     def _skip(self, fire: DueFire, run_id: str, reason: str, because_of: str | None, now: Instant) -> None:

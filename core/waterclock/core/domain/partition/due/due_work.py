@@ -9,6 +9,7 @@ from waterclock.core.domain.partition.dispatch import Dispatch
 from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
 from waterclock.core.domain.partition.due.backlog import Backlog
 from waterclock.core.domain.partition.due.schedules import Schedules
+from waterclock.core.domain.partition.due.start_deadlines import StartDeadlines
 from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.room import lane
 from waterclock.core.domain.partition.state import Run
@@ -24,6 +25,8 @@ _MOST_AHEAD = 20_000
 was decided ahead must be remembered."""
 _FORCED = 16
 """How many go like that in a pass."""
+_MOST_EXPIRED = 512
+"""Of how many that wait one pass finds that they are too late."""
 _ASK_AGAIN = 50_000
 """When to look again for room that others may have left, in microseconds."""
 
@@ -36,6 +39,7 @@ class DueWork:
         wheel: Wheel[ArmedSchedule | Run],
         backlog: Backlog,
         schedules: Schedules,
+        start_deadlines: StartDeadlines,
         now: Instant,
     ) -> None:
         self._decisions = decisions
@@ -43,6 +47,7 @@ class DueWork:
         self._wheel = wheel
         self._backlog = backlog
         self._schedules = schedules
+        self._start_deadlines = start_deadlines
         self._looked_at = now
 
     def decide(self, now: Instant) -> bool:
@@ -53,24 +58,33 @@ class DueWork:
             backlog.regroup(room.served)
         self._looked_at = now
         at_once = _SLICE
+        expiring = _MOST_EXPIRED
         for timer, item in self._wheel.take(now, _MOST_DUE):
             if isinstance(item, ArmedSchedule):
                 if not self._schedules.is_armed(item):
                     continue
-                if at_once and not backlog and has_room(item.lane.route):
+                if item.waiting:
+                    if expiring:
+                        expiring -= 1
+                        self._schedules.expire(item, now)
+                    else:
+                        self._wheel.add(timer, item)
+                elif at_once and not backlog and has_room(item.lane.route, item.lane.priority):
                     at_once -= 1
                     self._schedules.fire(item, now)
                 else:
-                    backlog.add(item, item.lane)
+                    self._schedules.wait(item)
             elif item.parts:
                 self._decisions.advance_later(item.run_id)
             elif self._has_timer(item) and item.due == timer:
-                if not backlog and has_room(item.route):
+                if not backlog and has_room(item.route, item.priority):
                     self._dispatch.queue_again(item, now)
                 else:
                     backlog.add(item, lane(item.priority, True, namespace_of(item.job_id), item.route))
+            else:
+                self._start_deadlines.expire(item, now)
         for item in self._schedules.take_fresh():
-            if at_once and not backlog and has_room(item.lane.route):
+            if at_once and not backlog and has_room(item.lane.route, item.lane.priority):
                 at_once -= 1
                 self._schedules.fire(item, now)
             else:

@@ -57,6 +57,7 @@ class OneShots:
             behind_ms=behind,
             slowed=bool(behind) and decisions.room.saturated,
             parcel=decisions.open.parcels.add(name, spec, lane.route, now, decisions.room),
+            exact=spec.priority > 0 and decisions.room.has_exact_lines(lane.route),
         )
         item.after = scheduled
         self._definitions.remember_plain(job_id, item.version, spec)

@@ -124,4 +124,5 @@ def _due_fire(
         scheduled=scheduled,
         due=due,
         trigger="catch_up" if caught_up else "schedule",
+        waited=item.waited,
     )

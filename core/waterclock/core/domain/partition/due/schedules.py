@@ -142,9 +142,25 @@ class Schedules:
         return [item for item in fresh if self.is_armed(item)]
 
     def wait(self, item: ArmedSchedule) -> None:
-        """It is due, and stands in line."""
+        """It is due, and stands in line; but not for longer than it has to start."""
+        item.waited = True
         self._pack(item, self._backlog)
         self._backlog.add(item, item.lane)
+        if item.start_within is not None:
+            self._wheel.add(item.due + item.start_within + 1, item)
+
+    def expire(self, item: ArmedSchedule, now: Instant) -> None:
+        """It stands in line, and a timer of it has run out: what is too late is missed, room or not."""
+        if not item.waiting or not item.is_too_late(now):
+            return
+        self._backlog.drop(item)
+        for _ in range(_AT_ONCE):
+            if self._overdue.decide(item, now, now, most=1):
+                self._all_decided(item, now)
+                return
+            if not item.is_too_late(now):
+                break
+        self._wait_again(item)
 
     def fire(self, item: ArmedSchedule, now: Instant) -> None:
         """An armed schedule has come due and has room."""
@@ -153,13 +169,20 @@ class Schedules:
         if self._one_shots.queue(item, now):
             del self.armed[item.job_id]
         elif self._overdue.decide(item, now, now, most=1 if self._backlog else _AT_ONCE):
-            del self.armed[item.job_id]
-            if item.lane.recurring:
-                self._move_on(item, now)
+            self._all_decided(item, now)
         else:
-            if not item.hot:  # it has left the minute under which the index has it
-                self._write_index(item)
-            self.wait(item)
+            self._wait_again(item)
+
+    def _all_decided(self, item: ArmedSchedule, now: Instant) -> None:
+        del self.armed[item.job_id]
+        if item.lane.recurring:
+            self._move_on(item, now)
+
+    def _wait_again(self, item: ArmedSchedule) -> None:
+        """For its next fire, which is due, too."""
+        if not item.hot:  # it has left the minute under which the index has it
+            self._write_index(item)
+        self.wait(item)
 
     # -- arming -----------------------------------------------------------------------------------------
 
