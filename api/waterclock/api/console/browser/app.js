@@ -4,7 +4,7 @@ import { findIdentity, session } from "./lib/api.js";
 import { startLive } from "./lib/live.js";
 import { address, followLinks, match } from "./lib/router.js";
 import { Dialogs } from "./parts/dialogs.js";
-import { Empty, Skeleton, Trouble } from "./parts/parts.js";
+import { Empty, PageHead, Skeleton, Trouble } from "./parts/parts.js";
 import { paletteOpen, Shell, startKeyboard } from "./parts/shell.js";
 import Overview from "./pages/overview.js";
 
@@ -56,7 +56,7 @@ function Current() {
     return html`<${Page} key=${here} pattern=${pattern} load=${load} parameters=${parameters} />`;
   }
   document.title = "Not found · waterclock";
-  return html`<${Empty} title="There is no such page">The address may be of another version, or mistyped. <a href="/">To the overview</a><//>`;
+  return html`<${PageHead} title="Not found" /><${Empty} title="There is no such page">The address may be of another version, or mistyped. <a href="/">To the overview</a><//>`;
 }
 
 /** @param {{load: () => Promise<any>}} props what is needed now and then only */

@@ -42,8 +42,8 @@ export default function Overview() {
     <div class="tiles">
       <${Tile} name="Running" value=${sum(items, "running")} tone="busy" href="/ui/runs?status=RUNNING" note=${slots(executors.data?.items)} />
       <${Tile} name="Waiting" value=${sum(items, "waiting") + sum(items, "due")} tone="wait" href="/ui/runs?status=WAITING,QUEUED" note=${late.data?.items.length ? `${late.data.items.length}${late.data.next_cursor ? "+" : ""} longer than a minute` : "none for long"} />
-      <${Tile} name="Succeeded, last hour" value=${hour.success} tone="good" href="/ui/runs?status=SUCCESS" note=${`${rate(hour.success / MINUTES)} a minute`} />
-      <${Tile} name="Failed, last hour" value=${hour.failed} tone=${hour.failed ? "bad" : "idle"} href=${`/ui/runs?status=${FAILED}`} note=${hour.failed ? `${((100 * hour.failed) / Math.max(1, hour.failed + hour.success)).toPrecision(2)} % of runs` : "all is well"} />
+      <${Tile} name="Succeeded in 1 h" value=${hour.success} tone="good" href="/ui/runs?status=SUCCESS" note=${`${rate(hour.success / MINUTES)} a minute`} />
+      <${Tile} name="Failed in 1 h" value=${hour.failed} tone=${hour.failed ? "bad" : "idle"} href=${`/ui/runs?status=${FAILED}`} note=${hour.failed ? `${((100 * hour.failed) / Math.max(1, hour.failed + hour.success)).toPrecision(2)} % of runs` : "all is well"} />
       <${Tile} name="Lag, 99 % within" text=${span(lag, 1)} tone=${lag > LATE_SECONDS ? "late" : "idle"} href="/ui/fleet" note=${behind()} />
     </div>
     <div class="two-columns wide-left">

@@ -32,7 +32,7 @@ export function Timeline({ delays }) {
   const whole = [...sums.values()].reduce((sum, one) => sum + one, 0);
   return html`<div class="timeline">
     <div class="timeline-bar" role="img" aria-label=${`It took ${span(whole)}: ${[...sums].map(([kind, seconds]) => `${span(seconds)} ${KINDS[kind]?.[0] ?? kind}`).join(", ")}`}>
-      ${delays.map(({ kind, seconds, attempt, what }, i) => html`<i key=${i} class="part ${kind} ${KINDS[kind]?.[1] ?? "idle"}" style=${{ flexGrow: String(Math.max(seconds, whole / 200)) }}
+      ${delays.map(({ kind, seconds, attempt, what }, i) => html`<i key=${i} class="part ${kind} ${KINDS[kind]?.[1] ?? "idle"}" style=${{ flexGrow: String(Math.max(100 * (seconds / whole || 0), 0.5)) }}
         title=${`${KINDS[kind]?.[0] ?? kind}, ${span(seconds)}${attempt ? ` (attempt ${attempt})` : ""}\n${what}`}></i>`)}
     </div>
     <div class="timeline-ends quiet"><span><${Time} at=${delays[0].start} exact /></span><span>${span(whole)}</span><span><${Time} at=${delays[delays.length - 1].end} exact /></span></div>
