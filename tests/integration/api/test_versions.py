@@ -116,6 +116,25 @@ async def test_a_rollback_to_what_cannot_be_any_more_says_which_field(house: Ser
     await eventually(refusal, "the end of the schedule to pass")
 
 
+async def test_a_rollback_to_a_time_that_is_over_runs_at_once_as_an_edit_does(house: Served) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    first = await house.client.jobs.create(job_id="past", command="true", schedule_time=soon)
+    moved = await house.client.jobs.update("past", cron="@yearly")
+    assert moved.updated_at < soon, "this machine is too slow to tell"
+    await eventually(lambda: datetime.now(UTC) > soon, "the time to pass")
+    await house.client.jobs.pause("past")
+    with pytest.raises(Conflict, match="resume it first"):
+        await house.client.jobs.rollback("past", version=first.version)
+    await house.client.jobs.resume("past")
+    assert (await house.client.runs.list("past")).items == []
+    back = await house.client.jobs.rollback("past", version=first.version)
+    run = await eventually(
+        lambda: house.client.runs.list("past"),
+        wanted=lambda page: [one.status for one in page.items] == ["SUCCESS"],
+    )
+    assert run.items[0].scheduled_time == back.updated_at
+
+
 async def test_workflows_have_versions_too(house: Served) -> None:
     nodes: list[dict[str, Any]] = [
         {"id": "a", "command": "true"},
@@ -246,6 +265,7 @@ async def test_an_export_applied_changes_nothing(house: Served) -> None:
     assert (
         await house.http.get("/v1/export?label=nobody", headers={"Accept": "application/json"})
     ).json() == []
+    assert yaml.safe_load((await house.http.get("/v1/export?label=nobody")).text) == []
 
 
 async def test_what_cannot_be_declared_is_named(house: Served) -> None:

@@ -24,10 +24,14 @@ async def write(http: AnyRequest, declarations: AsyncIterator[Declaration]) -> S
 
 async def _yaml(first: Declaration | None, others: AsyncIterator[Declaration]) -> AsyncIterator[bytes]:
     yield b"# Jobs and workflows of waterclock, as `waterclock apply -f` takes them.\n"
+    is_empty = first is None or first.definition is None
     if first is not None:
         yield await _item(first)
     async for declaration in others:
+        is_empty = is_empty and declaration.definition is None
         yield await _item(declaration)
+    if is_empty:
+        yield b"[]\n"
 
 
 async def _item(declaration: Declaration) -> bytes:

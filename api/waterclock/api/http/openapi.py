@@ -226,7 +226,7 @@ def _responses(
         case "bytes":
             schema, media = _BYTES, "application/octet-stream"
         case "declarations":
-            schema, media = {"type": "string"}, "application/yaml"
+            schema, media = {"type": "array", "items": _DECLARATION}, "application/yaml"
         case "array":
             item = _item(method)
             schema = {
@@ -243,8 +243,7 @@ def _responses(
     if rest.answer == "lines":  # for who asks for it, and for generators that know no lines
         content["text/plain"] = {"schema": schema}
     if rest.answer == "declarations":
-        definition = {"type": "object", "additionalProperties": True}
-        content["application/json"] = {"schema": {"type": "array", "items": definition}}
+        content["application/json"] = {"schema": schema}
     answered: Json = {"description": method.summary, "content": content, "headers": headers}
     if verb == "HEAD" or rest.status == 204:
         del answered["content"]
@@ -274,6 +273,7 @@ def _header(description: str, kind: str = "string") -> Json:
     return {"description": description, "schema": {"type": kind}}
 
 
+_DECLARATION: Json = {"type": "object", "additionalProperties": True}
 _BYTES: Json = {"type": "string", "format": "binary"}
 _RETRY_AFTER = _header("Seconds after which to try again", "integer")
 
