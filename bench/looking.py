@@ -48,8 +48,10 @@ SELECT 'job' || n, 'default', 'nightly report ' || n, 'SCHEDULED', n, n, $1, $1,
 """
 _STATES = """
 INSERT INTO job_state (job_id, namespace, status, next_run_at, created_at)
-SELECT job_id, 'default', 'SCHEDULED', $1::timestamptz + make_interval(mins => (version % 1440)::integer), created_at
-  FROM job_definitions
+SELECT job_id, 'default', 'SCHEDULED',
+       fire + CASE WHEN fire < $1 THEN interval '1 day' ELSE interval '0' END, created_at
+  FROM (SELECT *, date_trunc('day', $1::timestamptz, 'UTC') + make_interval(mins => (version % 1440)::integer) AS fire
+          FROM job_definitions) d
 """
 _RUNS = """
 INSERT INTO {table}
@@ -155,7 +157,7 @@ def questions(pool: Pool, now: datetime) -> dict[str, Callable[[], Awaitable[Any
     }
 
 
-async def measure(runs: int, explain: bool) -> None:
+async def measure(runs: int, explain: bool, only: str) -> None:
     now = datetime.now(UTC)
     with (
         tempfile.TemporaryDirectory(prefix="waterclock-bench-") as directory,
@@ -175,6 +177,8 @@ async def measure(runs: int, explain: bool) -> None:
         print(json.dumps({"runs": runs, "gigabytes": round(size / 1e9, 1)}), flush=True)
         async with Explained.open(server.url) as pool:
             for name, ask in questions(pool, now).items():
+                if only not in name:
+                    continue
                 await answer(name, ask, pool, database if explain else None)
         await database.close()
 
@@ -228,5 +232,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m bench.looking")
     parser.add_argument("--runs", type=int, default=20_000_000)
     parser.add_argument("--explain", action="store_true")
+    parser.add_argument("--only", default="", help="questions with this text")
     given = parser.parse_args()
-    asyncio.run(measure(given.runs, given.explain))
+    asyncio.run(measure(given.runs, given.explain, given.only))

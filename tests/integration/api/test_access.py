@@ -128,6 +128,20 @@ async def test_namespaces_do_not_see_one_another(house: Served) -> None:
         assert (await acme.get(f"/v1/runs/{run}/log")).text == "acme\n"
         assert [job["job_id"] for job in (await acme.get("/v1/jobs")).json()["items"]] == ["same"]
         assert (await zeta.get("/v1/jobs/same/runs")).json() == []
+        assert (await zeta.get(f"/v1/runs/{run}/attempts")).status_code == 404
+        (attempt,) = (await acme.get(f"/v1/runs/{run}/attempts")).json()
+        assert (await acme.get(attempt["log_url"])).text == "acme\n"
+        for path in ("/v1/runs", "/v1/runs?job=same", "/v1/runs?q=same@now", "/v1/runs?status=SUCCESS"):
+            assert (await zeta.get(path)).json()["items"] == []
+            (listed,) = (await acme.get(path)).json()["items"]
+            assert (listed["run_id"], listed["job_id"], listed["job_name"]) == (run, "same", "theirs")
+        assert (await acme.get("/v1/runs?q=acme")).json()["items"] == [], "the namespace is no part of an id"
+        assert [each["job"] for each in (await acme.get("/v1/stats?by=job")).json()["buckets"]] == ["same"]
+        assert (await zeta.get("/v1/stats?by=job")).json()["buckets"] == []
+        year = {"from": "2027-01-01T00:00:00Z", "to": "2027-01-02T00:00:00Z"}
+        fires = (await acme.get("/v1/upcoming", params=year)).json()["items"]
+        assert [(fire["job_id"], fire["job_name"]) for fire in fires] == [("same", "theirs")]
+        assert (await acme.get("/v1/upcoming", params={**year, "job": "same"})).json()["items"] == fires
         dependent = await acme.post(
             "/v1/jobs", json={"name": "after", "command": "true", "dependencies": ["same"]}
         )

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -95,31 +95,42 @@ class Pool:
 
     async def search(self, query: str, *arguments: Any) -> "list[asyncpg.Record]":
         """What may take long, and is refused if it does: whoever asked can ask for less."""
+        async with self._searching() as connection:
+            found: list[asyncpg.Record] = await connection.fetch(query, *arguments, timeout=QUERY_SECONDS)
+            return found
+
+    async def search_all(
+        self, query: str, *arguments: Any, rows: int = 1000
+    ) -> "AsyncGenerator[list[asyncpg.Record], None]":
+        """Every row, so many at a time, of a search that finds more than should be in memory at once."""
+        async with self._searching() as connection:
+            cursor = await connection.cursor(query, *arguments, timeout=QUERY_SECONDS)
+            while found := await cursor.fetch(rows, timeout=QUERY_SECONDS):
+                yield found
+
+    @asynccontextmanager
+    async def _searching(self) -> "AsyncIterator[Any]":
+        if self._pool is None:
+            raise ReadModelsAway(_NO_DATABASE)
         try:
-            async with self._searches:
-                return await self._search(query, arguments)
+            async with self._searches, self._pool.acquire(timeout=CONNECT_SECONDS) as connection:
+                try:
+                    async with connection.transaction(readonly=True):
+                        await connection.execute(_SEARCH_SETTINGS)
+                        yield connection
+                except TimeoutError:
+                    connection.terminate()
+                    raise
         except asyncpg.QueryCanceledError:
             raise Invalid.field(
                 "from",
                 f"this took longer than {SEARCH_SECONDS:.0f} s and was ended;"
                 " ask for less: a shorter time, a job, or another status",
             ) from None
+        except asyncpg.DataError as error:
+            raise Invalid.field("", f"no value for a query: {error}") from error
         except _AWAY as error:
             raise ReadModelsAway(f"{type(error).__name__}: {error}") from error
-
-    async def _search(self, query: str, arguments: Sequence[Any]) -> "list[asyncpg.Record]":
-        if self._pool is None:
-            raise ReadModelsAway(_NO_DATABASE)
-        async with asyncio.timeout(CONNECT_SECONDS + QUERY_SECONDS), self._pool.acquire() as connection:
-            try:
-                async with connection.transaction(readonly=True):
-                    await connection.execute(_SEARCH_SETTINGS)
-                    return await connection.fetch(query, *arguments, timeout=QUERY_SECONDS)
-            except TimeoutError:
-                connection.terminate()
-                raise
-            except asyncpg.DataError as error:
-                raise Invalid.field("", f"no value for a query: {error}") from error
 
     async def _answer(self, query: str, arguments: Sequence[Any], seconds: float) -> "list[asyncpg.Record]":
         if self._pool is None:

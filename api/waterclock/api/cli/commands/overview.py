@@ -133,18 +133,13 @@ def _print_change(change: Change, *, json: bool) -> None:
         sys.stdout.buffer.flush()
         return
     for each in change.changes or [change]:
-        words = (
-            each.at.astimezone().strftime("%H:%M:%S.%f")[:-3],
-            f"{each.type:<10}",
-            each.run_id or each.job_id,
-            each.status or "",
-            each.error_message or each.reason or "",
-        )
-        print("  ".join(" ".join(word.split()) if word else word for word in words).rstrip(), flush=True)
+        words = (each.run_id or each.job_id, each.status or "", each.error_message or each.reason or "")
+        said = "  ".join(" ".join(word.split()) for word in words if word)
+        print(f"{each.at.astimezone():%H:%M:%S}  {each.type:<12}  {said}", flush=True)
     if change.counts:
         counts = ", ".join(f"{count} {status}" for status, count in sorted(change.counts.items()))
         more = f", {change.left_out} changes not shown" if change.left_out else ""
-        print(f"{'':<14}{counts}{more}", flush=True)
+        print(f"{'':<10}{counts}{more}", flush=True)
 
 
 def _upcoming_table(fires: Sequence[UpcomingFire]) -> str:

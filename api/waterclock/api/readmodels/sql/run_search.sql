@@ -3,7 +3,7 @@
 -- must match besides is asked of each. The last one looked at comes too, so that the next page knows where to go on.
 SELECT to_jsonb(s) - 'place' || jsonb_build_object('job_name', d.name, 'labels', coalesce(d.labels, '{}')) AS run,
        s.scheduled_time, s.run_id, s.place, {matches} AS matched
-  FROM (SELECT l.*, row_number() OVER () AS place
+  FROM (SELECT l.*, row_number() OVER (ORDER BY l.scheduled_time DESC, l.run_id DESC) AS place
           FROM (SELECT r.run_id, r.job_id, r.status, r.reason, r.trigger, r.workflow_run_id, r.epoch, r.attempt_number,
                        r.crash_count, r.scheduled_time, r.due_time, r.queued_time, r.start_time, r.end_time,
                        r.modified_time, r.executor_id, r.exit_code, r.error_message, r.log_url, r.fencing_token,

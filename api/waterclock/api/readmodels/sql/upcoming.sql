@@ -1,5 +1,5 @@
 -- name: firing
--- Jobs by when they fire next, from a place on; only those that recur, if that is asked for.
+-- Jobs by when they fire next, from a place on.
 SELECT s.job_id, s.next_run_at, d.name, d.spec -> 'schedule' AS schedule
   FROM waterclock.job_state s
   JOIN waterclock.job_definitions d USING (job_id)
@@ -9,6 +9,17 @@ SELECT s.job_id, s.next_run_at, d.name, d.spec -> 'schedule' AS schedule
    AND ($5::text IS NULL OR s.job_id = $5)
    AND ($6::jsonb IS NULL OR d.labels @> $6)
    AND ($7::text[] IS NULL OR d.labels ?& $7)
-   AND (NOT $8::boolean OR d.spec #>> '{schedule,schedule_type}' IN ('CRON', 'INTERVAL'))
  ORDER BY s.next_run_at, s.job_id
- LIMIT $9;
+ LIMIT $8;
+
+-- name: recurring
+-- Jobs that fire again and again, and next before an instant.
+SELECT s.job_id, s.next_run_at, d.name, d.spec -> 'schedule' AS schedule
+  FROM waterclock.job_state s
+  JOIN waterclock.job_definitions d USING (job_id)
+ WHERE s.namespace = $1
+   AND s.next_run_at < $2
+   AND ($3::text IS NULL OR s.job_id = $3)
+   AND ($4::jsonb IS NULL OR d.labels @> $4)
+   AND ($5::text[] IS NULL OR d.labels ?& $5)
+   AND d.spec #>> '{schedule,schedule_type}' IN ('CRON', 'INTERVAL');
