@@ -86,6 +86,10 @@ def echo() -> Iterator[tuple[str, list[str]]]:
         server.shutdown()
 
 
+def run_version(clock: Program, job_id: str) -> int:
+    return int(clock.get(f"/v1/jobs/{job_id}/versions")[0]["version"])
+
+
 def test_it_is_nowhere(waterclock: Program, echo: tuple[str, list[str]], tmp_path: Path) -> None:
     answers: list[str] = []
     said = waterclock.cli("secret", "set", "canary", stdin=f"{VALUE}\n")
@@ -138,8 +142,8 @@ def test_it_is_nowhere(waterclock: Program, echo: tuple[str, list[str]], tmp_pat
     wait_until(lambda: waterclock.get(f"/v1/workflow-runs/{wave}")["status"] == "SUCCESS", "the wave")
 
     for job_id, run in zip(ids, runs, strict=True):
-        for path in (f"jobs/{job_id}", f"jobs/{job_id}/runs", f"jobs/{job_id}/why"):
-            answers.append(waterclock.http.get(f"/v1/{path}").text)
+        for path in ("", "/runs", "/why", "/versions", f"/versions/{run_version(waterclock, job_id)}"):
+            answers.append(waterclock.http.get(f"/v1/jobs/{job_id}{path}").text)
         for path in ("", "/events", "/why", "/log"):
             answers.append(waterclock.http.get(f"/v1/runs/{run['run_id']}{path}").text)
     for path in (
@@ -150,10 +154,17 @@ def test_it_is_nowhere(waterclock: Program, echo: tuple[str, list[str]], tmp_pat
         f"workflow-runs/{wave}",
         "status",
         "executors",
+        "export",
     ):
         answers.append(waterclock.http.get(f"/v1/{path}").text)
     answers.append(waterclock.http.get("/metrics").text)
-    for words in (("secret", "list"), ("jobs",), ("run", runs[1]["run_id"]), ("logs", runs[0]["run_id"])):
+    for words in (
+        ("secret", "list"),
+        ("jobs",),
+        ("export",),
+        ("run", runs[1]["run_id"]),
+        ("logs", runs[0]["run_id"]),
+    ):
         told = waterclock.cli(*words)
         answers += [told.stdout, told.stderr]
     assert "***" in "".join(answers)
