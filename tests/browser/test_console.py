@@ -1,6 +1,7 @@
 """What people do with the console: find, follow, cancel, redrive, come back."""
 
 import re
+import shlex
 from urllib.parse import quote
 
 import pytest
@@ -196,6 +197,24 @@ def test_nothing_moves_under_the_pointer(opened: Opened, waterclock: Program) ->
     expect(page.locator(f'[data-run-id="{second}"]')).to_have_count(0)
     fresh.click()
     expect(page.locator(f'[data-run-id="{second}"]')).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/ui/runs?status=FAILED,TIMED_OUT&job=copied&label=k%3Dv&q=it%27s&from=2026-01-01T00:00:00Z&queue=default",
+        "/ui/dead-letters?q=no%20room&job=copied",
+    ],
+)
+def test_what_is_copied_for_the_command_line_works_there(
+    opened: Opened, waterclock: Program, path: str
+) -> None:
+    waterclock.http.post("/v1/jobs", json={"job_id": "copied", "name": "x", "command": "true"})
+    page = opened(path)
+    page.get_by_role("button", name="Copy as").click()
+    shown = page.locator(".menu-items code").first.inner_text()
+    said = waterclock.cli(*shlex.split(shown)[1:])
+    assert said.returncode == 0, said.stderr
 
 
 def test_the_palette_finds_pages_and_jobs(opened: Opened, waterclock: Program) -> None:

@@ -151,7 +151,7 @@ export class LogBuffer {
   /** The older half leaves. */
   forget() {
     const dropped = this.lines.splice(0, this.lines.length >> 1);
-    const size = dropped.reduce((sum, line) => sum + line.length + 1, 0); // about: they may not all be ASCII
+    const size = new TextEncoder().encode(dropped.join("\n")).length + 1;
     this.start = Math.min(this.end, this.start + size);
     if (this.firstLine !== null) this.firstLine += dropped.length;
   }

@@ -129,6 +129,7 @@ export class RunList {
       if (row) {
         merge(row, change);
         known = true;
+        if (!row.start_time && ENDED.includes(row.status)) this.awaited.set(change.run_id, Date.now()); // it was too quick to be told when
       } else this.awaited.set(change.run_id, Date.now());
     }
     if (known) this.changed();

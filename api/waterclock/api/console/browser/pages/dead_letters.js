@@ -6,7 +6,7 @@ import { onChanges, onResync } from "../lib/live.js";
 import { address, path, setQuery, withQuery } from "../lib/router.js";
 import { throttled } from "../lib/store.js";
 import { ask, toast } from "../parts/dialogs.js";
-import { Button, CopyAs, Empty, PageHead, Panel, Skeleton, Status, Time, Trouble } from "../parts/parts.js";
+import { Button, CopyAs, Empty, PageHead, Panel, quoted, Skeleton, Status, Time, Trouble } from "../parts/parts.js";
 
 const PAGE = 1000;
 const MOST = 10_000;
@@ -74,7 +74,7 @@ export default function DeadLetters() {
 
   return html`<${PageHead} title="Dead letters" lead="Runs out of attempts, by what went wrong.">
       ${state.items && state.items.length > 0 && html`<${Button} scope="operate" onClick=${() => redrive(state.items ?? [], "All that are listed here.")}>Redrive all<//>`}
-      <${CopyAs} cli=${["waterclock dead", job && `--job ${job}`, q && `--q '${q}'`].filter(Boolean).join(" ")} curl=${{ path: withQuery("/v1/dead-letters", { q, job_id: job }) }} />
+      <${CopyAs} cli=${["waterclock dead", job && `--job ${quoted(job)}`, q && `--search ${quoted(q)}`].filter(Boolean).join(" ")} curl=${{ path: withQuery("/v1/dead-letters", { q, job_id: job }) }} />
     <//>
     <form class="filters" role="search" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), setQuery({ q: text }))}>
       <input type="search" aria-label="Filter" placeholder="Text in the error" value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} onSearch=${() => setQuery({ q: text })} />

@@ -1,7 +1,7 @@
 // One run: what it is, why it is so, where its time went, what it said.
 import { html, useEffect, useMemo } from "../vendor/preact.js";
 import { send } from "../lib/api.js";
-import { size, span } from "../lib/format.js";
+import { sentence, size, span } from "../lib/format.js";
 import { onChanges } from "../lib/live.js";
 import { address, path, setQuery } from "../lib/router.js";
 import { ENDED } from "../lib/run_list.js";
@@ -64,7 +64,7 @@ export default function Run({ run: id }) {
     <div class="two-columns">
       <div class="stack">
         <${Panel} title="Why" aside=${html`<code>waterclock why</code>`}>
-          <${Loaded} of=${why} rows=${2}>${(/** @type {any} */ found) => html`<p class="answer">${found.answer.charAt(0).toUpperCase()}${found.answer.slice(1)}</p><${Timeline} delays=${found.delays ?? []} />`}<//>
+          <${Loaded} of=${why} rows=${2}>${(/** @type {any} */ found) => html`<p class="answer">${sentence(found.answer)}</p><${Timeline} delays=${found.delays ?? []} />`}<//>
         <//>
         <${Log} id=${id} run=${data} goesOn=${goesOn} attempts=${attempts.data} />
         <${Panel} title="What happened" flush><${Loaded} of=${why}>${(/** @type {any} */ found) => html`<${Steps} steps=${found.steps} />`}<//><//>

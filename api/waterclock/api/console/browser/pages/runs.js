@@ -1,10 +1,12 @@
 // All runs, live. Every filter is in the address; what is new is counted while somebody points at the list.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
-import { plural } from "../lib/format.js";
+import { get } from "../lib/api.js";
+import { plural, sentence } from "../lib/format.js";
 import { address, navigate, path, setQuery, withQuery } from "../lib/router.js";
 import { ACTIVE, inWords, runList } from "../lib/run_list.js";
 import { narrow } from "../lib/store.js";
 import { Button, CopyAs, Empty, Menu, PageHead, quoted, Skeleton, Span, Status, StatusIcon, Tabs, Time, Trouble } from "../parts/parts.js";
+import { closeShown, show, toast } from "../parts/dialogs.js";
 import { useKeys } from "../parts/shell.js";
 import { VirtualList } from "../parts/virtual_list.js";
 import { bulk } from "../parts/bulk.js";
@@ -58,6 +60,7 @@ export default function Runs() {
     [
       { keys: "j", text: "Next run", act: () => focus(at.current + 1) },
       { keys: "k", text: "Previous run", act: () => focus(at.current - 1) },
+      { keys: "w", text: "Why this run is as it is", act: () => list.rows[at.current] && why(list.rows[at.current]) },
       { keys: "n", text: "Show new runs", act: () => showNew() },
       { keys: "f", text: "Filter", act: () => document.getElementById("filter")?.focus() },
     ],
@@ -96,6 +99,17 @@ export default function Runs() {
     </div>
     <p class="unseen" role="status">${list.loadedOnce ? `${plural(list.rows.length, "run")} shown${list.whole ? "" : ", more below"}` : ""}</p>
   </div>`;
+}
+
+/** @param {any} run */
+async function why(run) {
+  try {
+    const found = await get(`${path("/v1/runs", run.run_id)}/why`);
+    const { Timeline } = await import("../parts/timeline.js");
+    show(run.job_name || run.job_id, html`<p class="answer">${sentence(found.answer)}</p><${Timeline} delays=${found.delays ?? []} /><p><a href=${path("/ui/runs", run.run_id)} onClick=${closeShown}>All of this run</a></p>`);
+  } catch (/** @type {any} */ error) {
+    toast(error.message, "bad", error.advice);
+  }
 }
 
 function Heads() {
@@ -175,10 +189,13 @@ export function readFilter(text) {
   return found;
 }
 
+/** What the command line calls a filter, where it is something else. @type {Record<string, string>} */
+const FLAGS = { from: "since", to: "until", q: "search", workflow_run: "workflow-run" };
+
 /** @param {Record<string, string>} filter */
 function commandLine(filter) {
   const flags = Object.entries(filter).map(([name, value]) =>
-    name === "job" ? quoted(value) : `--${name === "from" ? "after" : name === "to" ? "before" : name.replace("_", "-")} ${quoted(value)}`,
+    name === "job" ? quoted(value) : `--${FLAGS[name] ?? name} ${quoted(value)}`,
   );
   return ["waterclock runs", ...flags].join(" ");
 }

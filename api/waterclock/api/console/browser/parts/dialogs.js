@@ -17,6 +17,17 @@ function close(id) {
   toasts.value = toasts.value.filter((one) => one.id !== id);
 }
 
+/** @param {string} text */
+export async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = document.createElement("textarea"); // over plain http, from another machine
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+}
+
 /** @typedef {{title: string, body?: any, action: string, danger?: boolean, run?: () => Promise<any>}} Question */
 const question = signal(/** @type {(Question & {answer: (yes: boolean) => void}) | null} */ (null));
 

@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { may, session } from "../lib/api.js";
 import { clock, clockWithZone, now, relative, span, threeClocks, zone } from "../lib/format.js";
-import { toast } from "./dialogs.js";
+import { copy, toast } from "./dialogs.js";
 
 /** Each state has a colour and a shape: one of them alone is not seen by everybody.
  * @type {Record<string, {tone: string, word: string, d: string, filled?: boolean}>} */
@@ -138,7 +138,7 @@ export function CopyButton({ text, label = "Copy" }) {
   const [done, setDone] = useState(false);
   return html`<button type="button" class="button link" aria-label=${`${label}: ${text.slice(0, 80)}`}
     onClick=${async () => {
-      await navigator.clipboard.writeText(text);
+      await copy(text);
       setDone(true);
       setTimeout(() => setDone(false), 1500);
     }}>${done ? "Copied" : label}</button>`;
@@ -195,14 +195,14 @@ export function Menu({ label, children, title, align = "right" }) {
 /** The same action elsewhere: on the command line, by curl, as a declaration.
  * @param {{cli?: string, curl?: {method?: string, path: string, body?: any}, yaml?: string}} props */
 export function CopyAs({ cli, curl, yaml }) {
-  const copy = (/** @type {string} */ text) => async () => {
-    await navigator.clipboard.writeText(text);
+  const copied = (/** @type {string} */ text) => async () => {
+    await copy(text);
     toast("Copied", "good", text.length < 160 ? text : undefined);
   };
   return html`<${Menu} label="Copy as" title="The same on the command line, by curl or as a declaration">
-    ${cli && html`<button type="button" onClick=${copy(cli)}>Command line<code>${cli}</code></button>`}
-    ${curl && html`<button type="button" onClick=${copy(curlOf(curl))}>curl<code>${curl.method ?? "GET"} ${curl.path}</code></button>`}
-    ${yaml && html`<button type="button" onClick=${copy(yaml)}>YAML</button>`}
+    ${cli && html`<button type="button" onClick=${copied(cli)}>Command line<code>${cli}</code></button>`}
+    ${curl && html`<button type="button" onClick=${copied(curlOf(curl))}>curl<code>${curl.method ?? "GET"} ${curl.path}</code></button>`}
+    ${yaml && html`<button type="button" onClick=${copied(yaml)}>YAML</button>`}
   <//>`;
 }
 

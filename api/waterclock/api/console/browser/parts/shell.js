@@ -140,11 +140,15 @@ function Banner() {
   const models = health.value?.status?.checks.find(({ name }) => name === "read models");
   if (models && !models.ok)
     return html`<div class="banner again" role="status"><b>Lists are behind:</b> ${models.detail}. <span>Jobs run on; what is shown may be old.</span></div>`;
+  if (!isSecureContext && session.value?.actor !== "local")
+    return html`<div class="banner again" role="status"><b>Only to look at:</b> over plain http from another machine a browser does not say who sends a change.
+      ${" "}<span>Use https, or localhost.</span></div>`;
   return null;
 }
 
-/** @param {{children?: any}} props */
+/** With `?wall` in the address there is nothing around the page: for a screen on a wall. @param {{children?: any}} props */
 export function Shell({ children }) {
+  if (address.value.query.has("wall")) return html`<div class="column wall"><${Banner} /><main id="content" tabindex="-1">${children}</main></div>`;
   return html`<a class="unseen skip" href="#content">To the content</a>
     <div class="shell"><${Navigation} />
       <div class="column"><${Bar} /><${Banner} />
