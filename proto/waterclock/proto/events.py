@@ -242,6 +242,8 @@ class RunCancelled(RunEventBase, frozen=True, kw_only=True, omit_defaults=True, 
     version: int | None = None
     scheduled: Instant | None = None
     fencing_token: int | None = None
+    cpu_seconds: float | None = None
+    memory_bytes: int | None = None
     parent: str | None = None
     epoch: int | None = None
 

@@ -93,6 +93,8 @@ def classify(attempt: Attempt, result: Result, now: Instant) -> OutcomeEvent:
                 until=now + int(result.seconds * SECOND),
                 reason=result.reason,
                 log_url=details.log_url,
+                cpu_seconds=details.cpu_seconds,
+                memory_bytes=details.memory_bytes,
                 fencing_token=attempt.fencing_token,
             )
         case Returned():
@@ -109,6 +111,8 @@ def classify(attempt: Attempt, result: Result, now: Instant) -> OutcomeEvent:
                 reason=result.reason,
                 crash_count=crashes,
                 log_url=details.log_url,
+                cpu_seconds=details.cpu_seconds,
+                memory_bytes=details.memory_bytes,
                 fencing_token=attempt.fencing_token,
             )
         case Cancelled():
@@ -121,6 +125,8 @@ def classify(attempt: Attempt, result: Result, now: Instant) -> OutcomeEvent:
                 reason=result.reason,
                 exit_code=details.exit_code,
                 log_url=details.log_url,
+                cpu_seconds=details.cpu_seconds,
+                memory_bytes=details.memory_bytes,
                 version=item.version,
                 scheduled=item.scheduled,
                 fencing_token=attempt.fencing_token,

@@ -109,6 +109,7 @@ def write_step(row: RunRow, event: RunEvent) -> AttemptRow | None:
             row.executor_id = event.executor_id or row.executor_id
             row.start_time = event.started or row.start_time
             row.exit_code, row.log_url = event.exit_code, clean(event.log_url) or row.log_url
+            row.cpu_seconds, row.memory_bytes = event.cpu_seconds, event.memory_bytes
         case RunRequested():
             row.reason = f"requested by {clean(event.actor)}" if event.actor else None
         case RunWaiting():
