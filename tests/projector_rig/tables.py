@@ -13,7 +13,7 @@ from waterclock.proto.events import JobEvent, RunEvent
 Message = tuple[int, tuple[JobEvent, ...] | tuple[RunEvent, ...]]
 """Sequence and events; which stream it is of, the events tell."""
 
-REBUILT = ("job_definitions", "job_state", "job_runs", "earlier_attempts", "dead_letters")
+REBUILT = ("job_definitions", "job_state", "run_state", "earlier_attempts", "dead_letters")
 
 
 class Tables:

@@ -15,10 +15,12 @@ from waterclock.api.application import Application, open_application
 from waterclock.api.auth.nats_login import answering_logins
 from waterclock.api.http import routes
 from waterclock.api.http.browser_guard import HEADERS
+from waterclock.api.http.fleet_gauges import fall_silent
 from waterclock.api.http.protocol import Protocol
 from waterclock.api.nats import service as nats_service
 from waterclock.api.readmodels.freshness import known_streams
 from waterclock.api.readmodels.pool import ReadModelsAway
+from waterclock.core.jetstream.errors import LogError
 from waterclock.core.jetstream.log_identity import LogWatch, check_against_read_models
 from waterclock.core.runtime.account_keys import Issuer
 from waterclock.core.runtime.lifecycle import StopSignal, ready
@@ -31,6 +33,7 @@ log = logging.getLogger(__name__)
 _BACKLOG = 1024
 _DATE_SECONDS = 1.0
 _OWN_FILES = 1000
+_LEAVE_SECONDS = 1.0
 
 
 class _Server(uvicorn.Server):
@@ -65,6 +68,9 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         async with logins(app), nats_service.serve(app), supervised() as tasks:
             tasks.keep(log_watch.run(), name="watch over the log")
             await serve_http(app, stop)
+            with contextlib.suppress(LogError, TimeoutError):
+                async with asyncio.timeout(_LEAVE_SECONDS):
+                    await fall_silent(app.control, app.instance)
 
 
 @contextlib.asynccontextmanager

@@ -79,7 +79,10 @@ def next_run_at(
         fire = created_at if due_now is None else due_now
         return None if _has_run(row, fire) else datetime_of(fire)
     one_shot = schedule.schedule_type == "FUTURE"
+    skipped = frozenset[datetime]() if row is None else row.skipped
     following = next_fire(schedule, spec.name, counts_from(schedule, created_at) if one_shot else now)
+    while following is not None and datetime_of(following) in skipped:
+        following = next_fire(schedule, spec.name, following)
     if following is None or (one_shot and _has_run(row, following)):
         return None
     return datetime_of(following)

@@ -15,7 +15,7 @@ from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.rendezvous import assigned
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
-from waterclock.core.jetstream.heartbeats import read_heartbeats
+from waterclock.core.jetstream.fleet import read_heartbeats
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import names
 from waterclock.proto.heartbeats import ProjectorHeartbeat

@@ -339,7 +339,8 @@ class Fire(Struct, frozen=True, kw_only=True):
     """UTC."""
     local: str
     """The same instant on the schedule's wall clock, with its offset."""
-    note: Literal["dst_gap", "dst_overlap"] | None
+    note: Literal["dst_gap", "dst_overlap", "skipped"] | None
+    """`skipped`: somebody asked to leave it out. Else the rule of daylight saving that had a say in it."""
 
 
 class Fires(Struct, frozen=True, kw_only=True):
@@ -567,6 +568,20 @@ class DecidedBy(Struct, frozen=True, kw_only=True):
     policy: str
 
 
+class Dependency(Struct, frozen=True, kw_only=True):
+    """A job that another one waits for, and whether it has completed since that one last ran."""
+
+    job_id: str
+    completed: bool
+    """Whether it has."""
+    run_id: str | None = None
+    """The run that completed; else its newest one."""
+    at: datetime | None = None
+    """When that one completed, as far as it is known."""
+    status: JobState | RunStatus | None = None
+    """Of its newest run, where it has not completed; that of the job if it will not run by itself."""
+
+
 class Why(Struct, frozen=True, kw_only=True):
     """The chain of events that explains a run, or a moment without one."""
 
@@ -605,6 +620,10 @@ class Why(Struct, frozen=True, kw_only=True):
     previous_fire: datetime | None = None
     """Of a moment without a run: the fires around it."""
     next_fire: datetime | None = None
+    waits_for: list[Dependency] = []
+    """What it waits for, if that is other jobs."""
+    missing: str | None = None
+    """What nobody has that could take its work, if it waits for an executor."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -669,9 +688,12 @@ class Queue(Struct, frozen=True, kw_only=True):
     running: int
     redelivered: int
     pulls: int
-    """Requests for work that are open; none with something waiting means nobody serves it."""
+    """Requests for work that are open."""
     due: int = 0
     """What is due and not yet among those that wait: there is no room for it."""
+    missing: str | None = None
+    """What nobody has that could take its work: no executor serves the queue, the tier or the handler. Null if one
+    does."""
 
 
 class Partition(Struct, frozen=True, kw_only=True):
@@ -743,6 +765,41 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     ok: bool
     """There is no problem; there may be warnings."""
     findings: list[Diagnostic]
+
+
+class Disagreement(Struct, frozen=True, kw_only=True):
+    """Two doors say different things of the same."""
+
+    about: str
+    """The id of a job or run; or which queue."""
+    field: str
+    """What they disagree on."""
+    doors: tuple[str, str]
+    """Who says it: `log`, `SQL`, `REST`, `listing`, `next`, `why`, `queues`, `heartbeats`, `dead letters`."""
+    says: tuple[str, str]
+    """What each of them says."""
+
+    def __str__(self) -> str:
+        first, second = zip(self.doors, self.says, strict=True)
+        return f"{self.about}: {self.field} is {first[1]} by {first[0]}, {second[1]} by {second[0]}"
+
+
+class Consistency(Struct, frozen=True, kw_only=True):
+    """Whether all doors say the same. `read` below 1 is progress, without a result yet."""
+
+    read: float
+    """How much has been compared, from 0 to 1."""
+    ok: bool = False
+    jobs: int = 0
+    """How many jobs were looked at."""
+    runs: int = 0
+    """How many runs were looked at."""
+    count: int = 0
+    """How many disagreements there are."""
+    disagreements: list[Disagreement] = []
+    """The first thousand of them."""
+    note: str = ""
+    """The result in words."""
 
 
 class Token(Struct, frozen=True, kw_only=True):

@@ -64,6 +64,9 @@ class SchedulerHeartbeat(Struct, frozen=True, kw_only=True):
     """What is due and not decided, by the work queue that it has no room in; the longest ones."""
     packed: Annotated[dict[str, Count], Meta(max_length=10_000)] = {}
     """How many more runs than messages there are in a work queue, where several travel in one."""
+    unserved: Annotated[dict[str, Count], Meta(max_length=10_000)] = {}
+    """What is queued in work queues of which no executor takes work, as far as is known here; the longest ones. A queue
+    that nobody ever served has no consumer, and the broker does not count it."""
     failing: Annotated[list[Count], Meta(max_length=4096)] = []
     """Partitions that have failed again and again lately, and were rebuilt each time."""
 

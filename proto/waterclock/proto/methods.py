@@ -682,6 +682,16 @@ SYSTEM_DOCTOR = Method(
     Rest("GET", "/v1/doctor"),
     command="doctor",
 )
+SYSTEM_CONSISTENCY = Method(
+    "system.consistency",
+    "Whether REST, SQL, `why` and the queues say what the log says",
+    queries.ConsistencyQuery,
+    answers.Consistency,
+    "read",
+    Rest("GET", "/v1/consistency", answer="lines"),
+    streaming=True,
+    command="doctor",
+)
 TOKENS_CREATE = Method(
     "tokens.create",
     "Make a token",

@@ -237,6 +237,11 @@ def claim_subject(partition: int | str = "*") -> str:
     return f"wc.claim.{partition}"
 
 
+def waiting_subject(partition: int | str = "*") -> str:
+    """Request/reply to the owner of a partition: which of the jobs that this one waits for have completed?"""
+    return f"wc.waiting.{partition}"
+
+
 def stop_subject(executor_id: str = "all") -> str:
     """Owner to one executor, or to all: stop this run. Who does not run it yet, but pulls it later, drops it."""
     return f"wc.stop.{executor_id}"

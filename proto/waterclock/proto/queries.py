@@ -23,6 +23,13 @@ class Nothing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A question without parameters."""
 
 
+class ConsistencyQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    all: bool = False
+    """Every job and run of the namespace, and not only a few: it reads the whole log."""
+    sample: Annotated[int, Meta(ge=1, le=500)] = 30
+    """How many of the newest jobs and runs, and of those that are open."""
+
+
 class JobRef(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_id: str
 

@@ -56,6 +56,27 @@ class ClaimReply(Struct, frozen=True, kw_only=True):
     """For the others that were asked about, in their order. An owner of the version before answers for the first."""
 
 
+class DependencyQuestion(Struct, frozen=True, kw_only=True):
+    """Which of the jobs that a job waits for have completed, as far as its owner has heard?"""
+
+    job_id: str
+    scheduled: Instant | None = None
+    """Of which run, where a run waits for those of the same time."""
+
+
+class CompletedDependency(Struct, frozen=True, kw_only=True):
+    run_id: str
+    at: Instant | None = None
+    """When its owner heard of it; None where only the scheduled time is kept."""
+
+
+class DependencyReply(Struct, frozen=True, kw_only=True):
+    waits_for: tuple[str, ...] = ()
+    """All that it waits for. Empty: it waits for none."""
+    completed: dict[str, CompletedDependency] = {}
+    """Those that have completed since its last run, by job."""
+
+
 class StopRequest(Struct, frozen=True, kw_only=True):
     run_id: str
     reason: str

@@ -1,7 +1,7 @@
 """How far behind a scheduler is: what is to drain, how fast it drains, since when that takes too long."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -63,6 +63,18 @@ def lines_in_use(partitions: Iterable[PartitionLoad]) -> set[str]:
         if run.route and run.has_work
     }
     return {_queue(*line) for line in used}
+
+
+def unserved_by_queue(partitions: Iterable[PartitionLoad], served: Collection[str]) -> dict[str, int]:
+    """How many runs are queued in each work queue that nobody serves. Only to be asked if there are some."""
+    found: Counter[str] = Counter()
+    for partition in partitions:
+        found.update(
+            _queue(run.route, run.priority, run.exact)
+            for run in partition.runs.values()
+            if run.has_work and run.route and run.route not in served
+        )
+    return dict(found.most_common(_MOST_QUEUES))
 
 
 def _queue(route: str, priority: int, exact: bool = True) -> str:

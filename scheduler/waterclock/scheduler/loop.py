@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.divergence import Diverged
+from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.domain.timing_index import HORIZON
 from waterclock.core.runtime.tasks import supervised
 from waterclock.proto.heartbeats import PartitionStatus
@@ -72,6 +73,11 @@ class PartitionLoop:
                 runs=self._owned.owner.state.runs,
             )
         )
+
+    @property
+    def state(self) -> PartitionState | None:
+        """None: it is not taken over yet."""
+        return None if self._owned is None else self._owned.owner.state
 
     def _unread(self, owned: OwnedPartition) -> int:
         """How many definitions have not been read, about."""

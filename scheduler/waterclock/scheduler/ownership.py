@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from waterclock.core.domain.partition.divergence import Diverged
+from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.domain.rendezvous import assigned
 from waterclock.core.jetstream.connection import Broadcast
 from waterclock.core.jetstream.errors import Conflict
@@ -114,6 +115,11 @@ class Ownership:
         """What waits in the partitions that are taken over."""
         loops = [partition.loop for partition in list(self._partitions.values())]
         return [load for loop in loops if loop is not None and (load := loop.load) is not None]
+
+    def state_of(self, number: int) -> PartitionState | None:
+        """What is known of a partition's runs, to be read and not changed; None if it is not ours."""
+        partition = self._partitions.get(number)
+        return None if partition is None or partition.loop is None else partition.loop.state
 
     async def settled(self) -> None:
         """Wait until what is ours at first is loaded."""

@@ -28,7 +28,14 @@ from waterclock.scheduler.credit import Credit
 from waterclock.scheduler.heartbeat import Heartbeat
 from waterclock.scheduler.jetstream.adapters import Connections
 from waterclock.scheduler.jetstream.executors import follow_slots
-from waterclock.scheduler.load import LoadMeter, due_by_queue, lines_in_use, packed_by_queue
+from waterclock.scheduler.jetstream.questions import answering_questions
+from waterclock.scheduler.load import (
+    LoadMeter,
+    due_by_queue,
+    lines_in_use,
+    packed_by_queue,
+    unserved_by_queue,
+)
 from waterclock.scheduler.ownership import Ownership
 
 _SAY_GOODBYE = 1.0
@@ -49,6 +56,7 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         ownership = Ownership(
             shared, await stack.enter_async_context(supervised()), dead_after=settings.lease_seconds
         )
+        await stack.enter_async_context(answering_questions(shared.connection, ownership.state_of))
         member = _Member(shared, ownership)
         shared.metrics.watch(lambda: ownership.statuses, lambda: member.load)
         around.keep(_ended(thread), name="thread of the heartbeat")
@@ -113,6 +121,7 @@ class _Member:
         self.state: InstanceState = "running"
         self.load = SchedulerLoad()
         self._instance = shared.instance
+        self._credit = shared.credit
         self._ownership = ownership
         self._meter = LoadMeter(shared.credit, shared.clock)
         self._started_at = time.time_ns() // 1000
@@ -130,6 +139,9 @@ class _Member:
             load=self.load,
             due=due_by_queue(self._ownership.loads),
             packed=packed_by_queue(self._ownership.loads),
+            unserved=unserved_by_queue(self._ownership.loads, self._credit.served)
+            if self._credit.unserved.used
+            else {},
             failing=self._ownership.failing(),
         )
 

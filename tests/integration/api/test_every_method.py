@@ -198,6 +198,7 @@ SAMPLES: dict[str, Sample] = {
     "partitions.list": fixed(),
     "system.status": fixed(),
     "system.doctor": fixed(),
+    "system.consistency": fixed(),
     "tokens.create": fixed(scopes=["read"]),
     "tokens.list": fixed(),
     "tokens.revoke": of("token_id", World.token),

@@ -106,13 +106,15 @@ async def test_what_waits_for_a_slot_is_pending_and_explained(
     assert sum(each["due"] for each in queues if each["queue"] == "unserved") > 100
     status = (await house.http.get("/v1/status")).json()
     assert status["load"]["waits_since"] is not None
-    assert "nobody serves unserved" in next(c["detail"] for c in status["checks"] if c["name"] == "queues")
+    [told] = [check["detail"] for check in status["checks"] if check["name"] == "queues"]
+    assert "no executor serves queue unserved" in told
     for job_id in waits:
         why = (await house.http.get(f"/v1/jobs/{job_id}/why")).json()
         assert (why["reason"], "not decided yet: it waits for a slot" in why["answer"]) == (
             "undecided",
             True,
         ), why
+        assert why["answer"].endswith("; no executor serves queue unserved")
     await asyncio.gather(*(house.http.delete(f"/v1/jobs/{job['job_id']}") for job in jobs))
 
     async def all_ended() -> bool:

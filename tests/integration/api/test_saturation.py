@@ -324,7 +324,7 @@ async def test_why_of_a_fire_that_nobody_has_come_to_says_that_the_system_is_beh
     by_job = await alone.client.jobs.why(created.job_id)
     assert (by_job.reason, by_job.answer.partition(", ")[2]) == (
         "undecided",
-        "not decided yet: the system is 9 s behind",
+        "not decided yet: the system is 9 s behind; no executor is running",
     )
     run_id = ids.run_id(created.job_id, definition.job.created_at)
     by_run = await alone.client.runs.why(run_id)

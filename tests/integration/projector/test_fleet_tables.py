@@ -3,12 +3,15 @@
 import asyncpg
 import msgspec
 
+from projector_rig.builders import EXECUTOR, created, queued, started, succeeded
 from projector_rig.log import Log
 from projector_rig.service import AWAY, running_projector
 from support.waiting import eventually
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import ensure_work_consumers
+from waterclock.core.runtime.clock import now_us
+from waterclock.proto.heartbeats import ExecutorHeartbeat, SchedulerHeartbeat
 from waterclock.proto.names import CONTROL, member_key, work_subject
 
 
@@ -86,3 +89,78 @@ async def test_queues_show_what_waits(
             return bool(await database.fetchval("SELECT count(*) FROM waterclock.queues") == 3)
 
         await eventually(gone, through=AWAY)
+
+
+async def test_what_nobody_serves_is_counted_and_says_what_is_missing(
+    log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
+) -> None:
+    """A queue that no executor has asked for has no consumer: of its work the schedulers tell."""
+    control = Bucket(log.connection, Publisher(log.connection), CONTROL)
+    now = now_us()
+    scheduler = SchedulerHeartbeat(
+        instance="scheduler-a",
+        host="h",
+        pid=1,
+        started_at=now,
+        at=now,
+        state="running",
+        partitions=[],
+        due={"gpu_light_0": 7},
+        unserved={"gpu_light_0": 2, "default_light_0": 99},
+    )
+    await control.put(member_key("scheduler", "scheduler-a"), msgspec.json.encode(scheduler))
+    executor = ExecutorHeartbeat(instance="executor-a", queues=["default"], tier="light", at=now - 5_000_000)
+    await control.put(member_key("executor", "executor-a"), msgspec.json.encode(executor))
+    await ensure_work_consumers(log.connection, [("default", "light", "0"), ("default", "heavy", "0")])
+    await log.raw(work_subject("gpu", "light", "0", "r1@x", 1), b"{}")
+    await log.raw(work_subject("default", "heavy", "0", "r2@x", 1), b"{}")
+
+    async def counted() -> bool:
+        """the queue that nobody serves is there"""
+        return bool(await database.fetchval("SELECT count(*) FROM waterclock.queues WHERE queue = 'gpu'"))
+
+    async with running_projector(nats_url, database_url):
+        await eventually(counted, through=AWAY)
+        rows = await database.fetch("SELECT * FROM waterclock.queues WHERE waiting + due > 0 ORDER BY queue")
+        heavy, gpu = rows
+        assert (gpu["waiting"], gpu["due"], gpu["oldest_time"] is not None) == (2, 7, True)
+        assert gpu["missing"] == "no executor serves queue gpu"
+        assert (heavy["queue"], heavy["tier"], heavy["waiting"]) == ("default", "heavy", 1)
+        assert heavy["missing"] == "no executor of queue default takes tier heavy"
+        seen = await database.fetchval("SELECT seen_at FROM waterclock.executors")
+        assert round(seen.timestamp() * 1_000_000) == executor.at, (
+            "when it was heard of, and not when we looked"
+        )
+
+
+async def test_a_run_lives_as_long_as_its_executor_is_heard_of(
+    log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
+) -> None:
+    control = Bucket(log.connection, Publisher(log.connection), CONTROL)
+    began = now_us() - 3_600_000_000
+    long, lost = queued("long", began), queued("lost", began)
+    await log.jobs(created("long", at=began))
+    await log.jobs(created("lost", at=began))
+    await log.runs(long, started(long), lost, started(lost, executor_id="executor-gone"))
+
+    async def beat(at: int) -> None:
+        value = ExecutorHeartbeat(instance=EXECUTOR, at=at)
+        await control.put(member_key("executor", EXECUTOR), msgspec.json.encode(value))
+
+    async def modified() -> dict[str, int]:
+        rows = await database.fetch("SELECT job_id, modified_time FROM waterclock.job_runs")
+        return {row["job_id"]: round(row["modified_time"].timestamp() * 1_000_000) for row in rows}
+
+    async def lives(at: int) -> None:
+        await beat(at)
+        found = await eventually(
+            modified, "the run to live", wanted=lambda times: times.get("long") == at, through=AWAY
+        )
+        assert found["lost"] == began + 1000 + 2000, "nobody has heard of its executor"
+
+    async with running_projector(nats_url, database_url):
+        await lives(began + 1_000_000_000)
+        await lives(began + 2_000_000_000)
+        end = began + 1_500_000_000
+        await log.runs(succeeded(long, at=end))
+        await eventually(modified, "the end to count", wanted=lambda times: times["long"] == end)

@@ -66,7 +66,7 @@ async def test_postgres_away_for_a_while_is_waited_for(
         assert not projector.done()
         await asyncio.to_thread(postgres_server.start)
         await caught_up(nats_url, postgres_server.url)
-    assert len((await contents(postgres_server.url))["job_runs"]) == 2
+    assert len((await contents(postgres_server.url))["run_state"]) == 2
 
 
 async def test_a_projector_may_start_before_postgres(

@@ -36,7 +36,7 @@ async def test_a_rebuild_leaves_the_same_rows(
     before = await contents(database_url)
     result, reports = await rebuilt(nats_url, database_url)
     assert await contents(database_url) == before
-    assert len(before["job_runs"]) > 100
+    assert len(before["run_state"]) > 100
     assert (result.carried_jobs, result.carried_runs) == (0, 0)
     assert [report.stage for report in reports][-1] == "switch"
     assert reports[-1].done == 1
@@ -83,7 +83,7 @@ async def test_history_that_has_left_the_log_is_kept(log: Log, nats_url: str, da
     result, _ = await rebuilt(nats_url, database_url)
     assert await contents(database_url) == before
     assert result.carried_runs > 10
-    assert result.carried_runs < len(before["job_runs"]) - 10
+    assert result.carried_runs < len(before["run_state"]) - 10
 
 
 async def test_a_run_that_is_carried_over_does_not_live_its_later_events_twice(

@@ -54,16 +54,16 @@ async def test_old_weeks_are_dropped_whole_except_for_what_has_not_ended(
         queued(name, at).run_id
         for name, at in (("old", old), ("older", older), ("stuck", older), ("new", now))
     }
-    weeks = await writer.fetchval("SELECT count(*) FROM pg_inherits WHERE inhparent = 'job_runs'::regclass")
+    weeks = await writer.fetchval("SELECT count(*) FROM pg_inherits WHERE inhparent = 'run_state'::regclass")
     await forget(writer, now)
     assert await run_ids(database) == {queued("stuck", older).run_id, queued("new", now).run_id}
-    assert await writer.fetchval("SELECT to_regclass($1)", partition_name("job_runs", week_of(old))) is None
+    assert await writer.fetchval("SELECT to_regclass($1)", partition_name("run_state", week_of(old))) is None
     assert (
-        await writer.fetchval("SELECT to_regclass($1)", partition_name("job_runs", week_of(older)))
+        await writer.fetchval("SELECT to_regclass($1)", partition_name("run_state", week_of(older)))
         is not None
     )
     assert (
-        await writer.fetchval("SELECT count(*) FROM pg_inherits WHERE inhparent = 'job_runs'::regclass")
+        await writer.fetchval("SELECT count(*) FROM pg_inherits WHERE inhparent = 'run_state'::regclass")
         == weeks - 1
     )
     assert await database.fetchval("SELECT count(*) FROM waterclock.dead_letters") == 0
@@ -116,16 +116,16 @@ async def test_finished_jobs_go_with_their_last_run(
 async def test_runs_outside_of_every_week_go_to_the_default_partition_and_move_when_theirs_is_made(
     database: asyncpg.Connection, writer: asyncpg.Connection
 ) -> None:
-    insert = """INSERT INTO job_runs (run_id, job_id, namespace, status, trigger, fires, attempt_number, crash_count,
+    insert = """INSERT INTO run_state (run_id, job_id, namespace, status, trigger, fires, attempt_number, crash_count,
                        scheduled_time, due_time, modified_time, first_sequence, last_sequence, created_at)
                 VALUES ($1, 'j', 'default', 'SUCCESS', 'now', 1, 1, 0, $2, $2, $2, 1, 1, $2)"""
     for number, at in enumerate((T0, T0 + WEEK, 0)):
         await writer.execute(insert, f"r{number}", at)
-    assert await writer.fetchval("SELECT count(*) FROM job_runs_default") == 3
+    assert await writer.fetchval("SELECT count(*) FROM run_state_default") == 3
     weeks = WeekPartitions(writer)
     await weeks.ensure([T0, 0], now=T0)
-    assert await writer.fetchval("SELECT count(*) FROM job_runs_default") == 2
-    assert await writer.fetchval(f"SELECT run_id FROM {partition_name('job_runs', week_of(T0))}") == "r0"
+    assert await writer.fetchval("SELECT count(*) FROM run_state_default") == 2
+    assert await writer.fetchval(f"SELECT run_id FROM {partition_name('run_state', week_of(T0))}") == "r0"
     assert await writer.fetchval("SELECT count(*) FROM job_runs") == 3
     await forget(writer, T0 + 400 * DAY)
     assert await writer.fetchval("SELECT count(*) FROM job_runs") == 0
@@ -134,7 +134,7 @@ async def test_runs_outside_of_every_week_go_to_the_default_partition_and_move_w
 async def test_weeks_are_made_ahead(database: asyncpg.Connection, writer: asyncpg.Connection) -> None:
     await forget(writer, T0)
     for ahead in range(5):
-        name = partition_name("job_runs", week_of(T0) + ahead * WEEK)
+        name = partition_name("run_state", week_of(T0) + ahead * WEEK)
         assert await writer.fetchval("SELECT to_regclass($1)", name) is not None
 
 
@@ -143,7 +143,7 @@ async def test_a_week_that_is_being_read_is_dropped_later(
 ) -> None:
     monkeypatch.setattr("waterclock.projector.write.week_partitions._LOCK_TIMEOUT", "100ms")
     await forget(writer, T0)
-    name = partition_name("job_runs", week_of(T0))
+    name = partition_name("run_state", week_of(T0))
     async with database.transaction():
         await database.fetch(f"SELECT * FROM waterclock.{name}")
         await forget(writer, T0 + 60 * DAY)

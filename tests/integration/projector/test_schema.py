@@ -74,6 +74,7 @@ async def test_every_table_and_column_has_a_comment(database: asyncpg.Connection
 
 async def test_rows_are_built_in_the_order_of_the_columns(database: asyncpg.Connection) -> None:
     """They are copied without naming columns."""
+    assert await columns(database, "run_state") == list(RunRow.__struct_fields__)
     assert await columns(database, "job_runs") == list(RunRow.__struct_fields__)
     assert await columns(database, "earlier_attempts") == list(AttemptRow.__struct_fields__)
     event = created(name="n", payload=1, labels={"a": "b"})
@@ -93,6 +94,7 @@ async def test_rows_are_built_in_the_order_of_the_columns(database: asyncpg.Conn
         ended_time=8,
         ended_sequence=9,
         created_at=10,
+        skipped=(11,),
         schedule=Schedule(),
     )
     built = dict(zip(await columns(database, "job_state"), job.state_row(), strict=True))
@@ -261,7 +263,7 @@ async def test_what_nobody_compares_is_not_analyzed_in_any_week(
         """SELECT c.relname, array_agg(a.attname ORDER BY a.attname) AS columns
              FROM pg_class c
              LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND a.attstattarget = 0
-            WHERE c.relname ~ '^job_runs_(default|[0-9]+)$'
+            WHERE c.relname ~ '^run_state_(default|[0-9]+)$'
             GROUP BY c.relname"""
     )
     assert len(rows) > 2
@@ -272,7 +274,7 @@ async def test_the_documented_questions_find_their_indexes(database: asyncpg.Con
     """Tables are empty here, so the planner is only told not to scan them whole."""
     await database.execute("SET enable_seqscan = off")
     for question, index in {
-        "SELECT * FROM waterclock.job_runs WHERE run_id = 'x'": "job_runs_default_pkey",
+        "SELECT * FROM waterclock.job_runs WHERE run_id = 'x'": "run_state_default_pkey",
         "SELECT * FROM waterclock.job_runs WHERE job_id = 'x' ORDER BY created_at DESC": "job_id_created_at",
         "SELECT * FROM waterclock.job_runs WHERE status = 'RUNNING'": "status_due_time",
         "SELECT * FROM waterclock.job_runs WHERE status IN ('FAILED', 'TIMED_OUT') AND end_time > now()": "end_time",
@@ -281,7 +283,7 @@ async def test_the_documented_questions_find_their_indexes(database: asyncpg.Con
         "SELECT * FROM waterclock.job_runs WHERE namespace = 'd' ORDER BY scheduled_time": "scheduled_time_idx",
         'SELECT * FROM waterclock.jobs WHERE labels @> \'{"a": "b"}\'': "job_definitions_labels",
         "SELECT * FROM waterclock.upcoming ORDER BY next_run_at LIMIT 10": "job_state_next",
-        "SELECT * FROM waterclock.workflow_nodes WHERE workflow_run_id = 'x'": "job_runs_default_pkey",
+        "SELECT * FROM waterclock.workflow_nodes WHERE workflow_run_id = 'x'": "run_state_default_pkey",
     }.items():
         plan = "\n".join(row[0] for row in await database.fetch(f"EXPLAIN {question}"))
         assert index in plan, f"{question}\n{plan}"

@@ -11,13 +11,14 @@ from projector_rig.builders import EVERY_MINUTE, created, failed, outcome, queue
 from projector_rig.log import Log
 from projector_rig.service import AWAY, caught_up, running_projector
 from support.waiting import eventually
+from waterclock.core.domain.ids import run_id
 from waterclock.core.domain.instants import DAY, MINUTE, SECOND
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.jetstream.streams import ensure_work_consumers
 from waterclock.core.runtime.clock import now_us
-from waterclock.proto.events import JobPaused, RunOpened, RunSkipped, RunTimedOut
-from waterclock.proto.names import CONTROL, member_key
+from waterclock.proto.events import JobPaused, RunOpened, RunSkipped, RunTimedOut, SkipRequested
+from waterclock.proto.names import CONTROL, member_key, work_subject
 from waterclock.proto.spec import Node, Shell, Workflow
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "sql.md"
@@ -46,6 +47,8 @@ async def tell_a_bit_of_everything(log: Log) -> None:
         bad, failed(bad, error_message="boom"), slow, RunTimedOut(**outcome(slow), reason="over 5 s")
     )
     await log.runs(now_running, started(now_running), queued("email", now, handler="email_send"))
+    coming = now // MINUTE * MINUTE + 5 * MINUTE
+    await log.runs(SkipRequested(run_id=run_id("backup", coming), at=now, scheduled=coming))
     await log.runs(
         RunSkipped(
             run_id="backup@x", at=now, version=1, scheduled=now, due=now, reason="overlap", because_of="y"
@@ -72,12 +75,13 @@ async def reader(
     control = Bucket(log.connection, Publisher(log.connection), CONTROL)
     await control.put(member_key("executor", "executor-a"), msgspec.json.encode({"slots": 64, "used": 1}))
     await ensure_work_consumers(log.connection, [("default=email_send", "light", "0")])
+    await log.raw(work_subject("default=email_send", "light", "0", "email@x", 1), b"{}")
     async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
 
         async def counted() -> bool:
             """executors and queues are there"""
-            query = "SELECT (SELECT count(*) FROM waterclock.executors) * (SELECT count(*) FROM waterclock.queues)"
+            query = "SELECT (SELECT count(*) FROM waterclock.executors) * (SELECT sum(waiting) FROM waterclock.queues)"
             return bool(await database.fetchval(query))
 
         await eventually(counted, through=AWAY)

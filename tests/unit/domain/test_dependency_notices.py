@@ -1,8 +1,18 @@
 """Notices between jobs that wait and jobs that are waited for: each counts once, however often and late it comes."""
 
+from waterclock.core.domain.partition.dependency_state import dependency_progress
 from waterclock.core.domain.partition.evolve import evolve
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.proto.events import DependentChanged, NoticesDelivered, RunQueued, RunSucceeded
+from waterclock.proto.events import (
+    DependenciesChanged,
+    DependenciesUsed,
+    DependencyCompleted,
+    DependentChanged,
+    NoticesDelivered,
+    RunQueued,
+    RunSucceeded,
+)
+from waterclock.proto.work import CompletedDependency, DependencyReply
 
 RUN = "first@now-1"
 
@@ -109,3 +119,36 @@ def test_of_those_who_left_a_thousand_are_remembered() -> None:
     assert len(state.notices.left) == 1000
     assert "job1501>first" in state.notices.left
     assert not state.notices.dependents
+
+
+def waits(*, same_time: bool = False) -> PartitionState:
+    state = PartitionState()
+    evolve(state, DependenciesChanged(run_id="c", at=1, version=1, on=("a", "b"), same_time=same_time))
+    return state
+
+
+def completed(job_id: str, run_id: str, at: int, scheduled: int | None = None) -> DependencyCompleted:
+    return DependencyCompleted(run_id="c", at=at, dependency=job_id, of=run_id, scheduled=scheduled)
+
+
+def test_what_a_job_waits_for_and_what_of_that_is_done() -> None:
+    state = waits()
+    assert dependency_progress(state.dependencies, "c", None) == DependencyReply(waits_for=("a", "b"))
+    for run_id, at in (("a@1", 5), ("a@2", 6), ("a@1", 7)):
+        evolve(state, completed("a", run_id, at))
+    found = dependency_progress(state.dependencies, "c", None)
+    assert found.completed == {"a": CompletedDependency(run_id="a@2", at=6)}
+    evolve(state, DependenciesUsed(run_id="c", at=8))
+    assert dependency_progress(state.dependencies, "c", None).completed == {}
+    assert dependency_progress(state.dependencies, "nobody", None) == DependencyReply()
+
+
+def test_of_the_same_time_each_time_counts_by_itself() -> None:
+    state = waits(same_time=True)
+    minute = 60_000_000
+    evolve(state, completed("a", "a@19700101T000100Z", 5, scheduled=minute))
+    evolve(state, completed("b", "b@19700101T000200Z", 6, scheduled=2 * minute))
+    of_first = dependency_progress(state.dependencies, "c", minute)
+    assert of_first.completed == {"a": CompletedDependency(run_id="a@19700101T000100Z")}
+    newest = dependency_progress(state.dependencies, "c", None)
+    assert newest.completed == {"b": CompletedDependency(run_id="b@19700101T000200Z")}

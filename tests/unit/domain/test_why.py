@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from waterclock.core.domain import ids
-from waterclock.core.domain.explain.explanation import Explanation, JobHistory, Recorded
+from waterclock.core.domain.explain.explanation import Destination, Explanation, JobHistory, Recorded
 from waterclock.core.domain.explain.why_moment import explain_moment
 from waterclock.core.domain.explain.why_run import explain_run
 from waterclock.core.domain.instants import SECOND, instant_of
@@ -436,3 +436,47 @@ def test_a_cancelled_run_says_who_asked() -> None:
     )
     assert found.reason == "cancelled"
     assert any("grace asked to stop it: wrong data" in step.what for step in found.steps)
+
+
+def test_a_job_without_times_says_for_whom_it_waits_or_that_it_is_asked_for() -> None:
+    after = JobSpec(
+        name="nightly",
+        task=Shell(command="true"),
+        schedule=Schedule(schedule_type="DEPENDENT"),
+        dependencies=("b", "c"),
+    )
+    waits = explain_moment(
+        "nightly", [(7, JobCreated(job_id="nightly", spec=after, at=BORN, created_at=BORN))], [], NOW, NOW
+    )
+    assert (waits.reason, waits.waits_for_dependencies) == ("no_schedule", True)
+    assert "runs when b, c have succeeded" in waits.answer
+    alone = msgspec.structs.replace(after, dependencies=())
+    asked = explain_moment(
+        "nightly", [(7, JobCreated(job_id="nightly", spec=alone, at=BORN, created_at=BORN))], [], NOW, NOW
+    )
+    assert (asked.reason, asked.waits_for_dependencies) == ("no_schedule", False)
+    assert "depend" not in asked.answer
+    assert "when somebody asks for it" in asked.answer
+    run = queued(trigger="now")
+    found = explain_run(
+        RUN, log(run), [(7, JobCreated(job_id="n", spec=alone, at=BORN, created_at=BORN))], NOW
+    )
+    assert found.definition is not None
+    assert "depend" not in found.definition.policy
+
+
+def test_what_waits_says_where_and_for_whom() -> None:
+    found = explain_run(RUN, log(queued(queue="gpu", handler="resize")), defined(), NOW)
+    assert found.waits_in == Destination(queue="gpu", handler="resize", tier="light")
+    taken = log(queued(), RunStarted(run_id=RUN, at=later(1), attempt=1, executor_id="x"))
+    assert explain_run(RUN, taken, defined(), NOW).waits_in is None
+    waits = RunWaiting(
+        run_id=RUN,
+        at=THREE,
+        version=7,
+        scheduled=THREE,
+        due=THREE,
+        reason="waits for b",
+        waits_for="dependency",
+    )
+    assert explain_run(RUN, log(waits), defined(), NOW).waits_for_dependencies

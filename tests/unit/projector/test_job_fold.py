@@ -17,6 +17,7 @@ from waterclock.proto.events import (
     RunSkipped,
     RunsMissed,
     ScheduleEnded,
+    SkipRequested,
 )
 from waterclock.proto.spec import JobSpec, Schedule
 
@@ -204,3 +205,36 @@ def test_the_payload_is_kept_apart_from_the_rest_of_the_definition() -> None:
     assert payload == b'{"big":"xxxxxxxxxx"}'
     assert b"payload" not in stored
     assert labels == b'{"team":"data"}'
+
+
+def skip(minute: int) -> SkipRequested:
+    return SkipRequested(run_id="job@x", at=T0, scheduled=T0 + minute * MINUTE)
+
+
+def skipped(minute: int) -> RunSkipped:
+    at = T0 + minute * MINUTE
+    return RunSkipped(run_id=f"job@{minute}", at=at, version=1, scheduled=at, due=at, reason="somebody asked")
+
+
+def test_a_fire_that_is_to_be_left_out_is_not_the_next_and_is_known_until_it_is_over() -> None:
+    job = created(schedule=EVERY_MINUTE)
+    row = folded([job], [skip(1)])
+    assert (row.next_run_at, row.skipped) == (T0 + 2 * MINUTE, (T0 + MINUTE,))
+    row = folded([job], [skip(2), skip(1), skip(1)])
+    assert (row.next_run_at, row.skipped) == (T0 + 3 * MINUTE, (T0 + MINUTE, T0 + 2 * MINUTE))
+    row = folded([job], [skip(2), skip(1), skipped(1)])
+    assert (row.next_run_at, row.skipped) == (T0 + 3 * MINUTE, (T0 + 2 * MINUTE,))
+    row = folded([job], [skip(1), skipped(1)])
+    assert (row.next_run_at, row.skipped) == (T0 + 2 * MINUTE, ())
+
+
+def test_a_skip_that_comes_after_the_fire_was_decided_marks_nothing() -> None:
+    q = queued(scheduled=T0 + MINUTE)
+    row = folded([created(schedule=EVERY_MINUTE)], [q, skip(1)])
+    assert (row.next_run_at, row.skipped) == (T0 + 2 * MINUTE, ())
+
+
+def test_the_only_fire_of_a_job_left_out_leaves_none() -> None:
+    row = folded([created(schedule=FUTURE)], [skip(1)])
+    assert (row.status, row.next_run_at) == ("SCHEDULED", None)
+    assert folded([created(schedule=FUTURE)], [skip(1), skipped(1)]).status == "COMPLETED"

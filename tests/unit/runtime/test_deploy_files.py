@@ -82,6 +82,12 @@ def test_manifests_are_of_known_kinds_and_complete() -> None:
         (container,) = pod["spec"]["containers"]
         assert container["args"] == [name.removeprefix("waterclock-")]
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        given = {each["secretRef"]["name"] for each in container["envFrom"] if "secretRef" in each}
+        reads_secrets = name in ("waterclock-api", "waterclock-executor")
+        assert given == {"waterclock", *(["waterclock-secrets-key"] if reads_secrets else [])}
+    for generated in kustomization["secretGenerator"]:
+        for file in generated["envs"]:
+            assert (DEPLOY / "kubernetes" / file).exists()
 
 
 def test_kubectl_builds_them() -> None:

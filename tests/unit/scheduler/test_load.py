@@ -12,7 +12,13 @@ from waterclock.core.domain.partition.state import Run
 from waterclock.core.jetstream.work_queue import runs_in
 from waterclock.proto.heartbeats import ExecutorHeartbeat
 from waterclock.scheduler.credit import Credit, Route
-from waterclock.scheduler.load import LoadMeter, PartitionLoad, due_by_queue, packed_by_queue
+from waterclock.scheduler.load import (
+    LoadMeter,
+    PartitionLoad,
+    due_by_queue,
+    packed_by_queue,
+    unserved_by_queue,
+)
 
 NOW = 1_790_000_000 * SECOND
 FAST = Route(seconds=0.001, slots=16, rate=1_000.0, best=2_000.0)
@@ -128,3 +134,31 @@ def test_runs_that_share_a_message_are_counted_beyond_the_messages() -> None:
     assert runs_in(pending=0, held=2, packed=6) == (0, 8)
     assert runs_in(pending=1, held=2, packed=6) == (3, 6)
     assert runs_in(pending=0, held=0, packed=6) == (0, 0), "they have ended since"
+
+
+def test_what_is_queued_where_nobody_serves_is_counted_by_queue() -> None:
+    def run(number: int, status: str, route: str, priority: int = 0) -> Run:
+        return Run(
+            run_id=f"r{number}",
+            job_id="j",
+            version=1,
+            scheduled=0,
+            due=0,
+            status=status,  # type: ignore[arg-type]
+            route=route,
+            priority=priority,
+            exact=True,
+        )
+
+    gpu, served = route_of("gpu", None, "light"), route_of("default", None, "light")
+    runs = [
+        run(1, "QUEUED", gpu),
+        run(2, "QUEUED", gpu),
+        run(3, "QUEUED", gpu, priority=90),
+        run(4, "RETRYING", gpu),
+        run(5, "QUEUED", served),
+        run(6, "QUEUED", route_of("gpu", "resize", "heavy")),
+    ]
+    load = PartitionLoad(Backlog(), unread=0, runs={each.run_id: each for each in runs})
+    found = unserved_by_queue([load, load], frozenset((served,)))
+    assert found == {"gpu_light_0": 4, "gpu_light_p90": 2, "gpu=resize_heavy_0": 2}

@@ -22,7 +22,7 @@ from waterclock.api.metrics import ADMISSIONS
 from waterclock.core.domain.system_load import SystemLoad, system_load
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.errors import LogError
-from waterclock.core.jetstream.heartbeats import read_heartbeats
+from waterclock.core.jetstream.fleet import read_heartbeats
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.tasks import Tasks, supervised
 from waterclock.proto import methods, names

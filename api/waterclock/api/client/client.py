@@ -30,6 +30,7 @@ from waterclock.api.client.calls import (
     Noun,
     RunsCalls,
     SchedulesCalls,
+    SystemCalls,
     WorkflowRunsCalls,
     WorkflowsCalls,
 )
@@ -52,6 +53,7 @@ class Client(Calls):
     artifacts: "Artifacts"
     events: "Events"
     audit: "Audit"
+    system: "System"
 
     def __init__(self, wire: Wire) -> None:
         super().__init__(wire)
@@ -62,6 +64,7 @@ class Client(Calls):
         self.artifacts = Artifacts(wire)
         self.events = Events(wire)
         self.audit = Audit(wire)
+        self.system = System(wire)
         self.fleet = Fleet(self)
 
     @classmethod
@@ -182,6 +185,14 @@ class Audit(AuditCalls):
         query = queries.AuditQuery(start=start, end=end)
         reports = [report async for report in self._wire.follow(methods.AUDIT_RUN, lambda: query)]
         return reports[-1]
+
+
+class System(SystemCalls):
+    async def consistency(self, *, all: bool = False, sample: int = 30) -> answers.Consistency:
+        """Whether REST, SQL, `why` and the queues say what the log says: of a few jobs and runs, or of all."""
+        query = queries.ConsistencyQuery(all=all, sample=sample)
+        results = [result async for result in self._wire.follow(methods.SYSTEM_CONSISTENCY, lambda: query)]
+        return results[-1]
 
 
 class Workflows(WorkflowsCalls):

@@ -1,6 +1,7 @@
 """What users ask of runs: start one now, leave one out, cancel one. The partition's owner acts on it."""
 
 import secrets
+from contextlib import suppress
 from datetime import datetime
 from hashlib import blake2b
 
@@ -8,6 +9,7 @@ from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import Conflict, Invalid
 from waterclock.api.queries import jobs, runs
+from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
 from waterclock.core.domain.ids import requested_run_id, run_id
 from waterclock.core.domain.instants import instant_of
@@ -52,7 +54,7 @@ async def skip(app: Application, request: SkipNext, caller: Caller) -> Fire:
     now = now_us()
     wanted = now + 1 if request.scheduled_time is None else instant_of(request.scheduled_time)
     fires = preview(job.spec.schedule, job.spec.name, wanted, 1)
-    if job.status == "CANCELLED" or not fires:
+    if job.status == "CANCELLED" or job.spec.schedule.schedule_type == "IMMEDIATE" or not fires:
         raise Conflict.because(f"job {request.job_id} will not fire again")
     scheduled = instant_of(datetime.fromisoformat(fires[0].time))
     if request.scheduled_time is not None and scheduled != wanted:
@@ -67,7 +69,11 @@ async def skip(app: Application, request: SkipNext, caller: Caller) -> Fire:
         actor=caller.actor,
     )
     await app.run_requests.append(app.partition_of(request.job_id), [event])
-    return Fire(time=fires[0].time, local=fires[0].local, note=fires[0].note)
+    with suppress(ReadModelsAway):
+        await app.freshness.of_runs(
+            app.partition_of(request.job_id)
+        )  # who asks next for the next run sees it
+    return Fire(time=fires[0].time, local=fires[0].local, note="skipped")
 
 
 @handles(methods.RUNS_CANCEL)

@@ -7,6 +7,7 @@ import msgspec
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.errors import Invalid, NotFound
+from waterclock.api.explain.circumstances import Circumstances, circumstances
 from waterclock.api.queries import fleet, jobs, workflows
 from waterclock.api.queries.changes import change_of_run
 from waterclock.api.queries.history import job_events, job_records, run_records
@@ -30,6 +31,7 @@ _BEFORE = timedelta(minutes=10)
 """How far before a moment its history is read: enough for what led to it, as a rule."""
 _AFTER = 60 * SECOND
 """How far a partition must be decided beyond a moment for the log to hold all about it."""
+_NOTHING_AROUND = Circumstances()
 
 
 @handles(methods.RUNS_EVENTS)
@@ -59,7 +61,8 @@ async def why_run(app: Application, request: WhyQuery, caller: Caller) -> Why:
         answer = f"{request.run_id} has not begun: {reason}. It is part of {workflow_run_id}."
         return Why(subject=request.run_id, answer=answer, steps=[], reason="under_way")
     definitions = await job_events(app, ids.job_of(request.run_id))
-    return _answer(explain_run(request.run_id, records, definitions, now_us()))
+    found = explain_run(request.run_id, records, definitions, now_us())
+    return _answer(found, await circumstances(app, found, ids.job_of(request.run_id), caller))
 
 
 @handles(methods.JOBS_WHY)
@@ -68,7 +71,9 @@ async def why_job(app: Application, request: WhyQuery, caller: Caller) -> Why:
         raise Invalid.field("job_id", "required")
     definition = await jobs.find(app, request.job_id, caller)
     found, _ = await _moment(app, request.job_id, request.at or _asked_about(definition))
-    return _answer(found)
+    if request.at is not None and found.run_id is None and found.reason != "undecided":
+        return _answer(found)  # what is so now does not explain a moment that is over
+    return _answer(found, await circumstances(app, found, request.job_id, caller))
 
 
 async def _undecided(app: Application, run_id: str, caller: Caller) -> Why | None:
@@ -83,7 +88,8 @@ async def _undecided(app: Application, run_id: str, caller: Caller) -> Why | Non
     found, is_open = await _moment(app, ids.job_of(run_id), datetime_of(scheduled))
     if found.reason != "undecided" or not is_open:
         return None
-    return _answer(msgspec.structs.replace(found, subject=run_id))
+    around = await circumstances(app, found, ids.job_of(run_id), caller)
+    return _answer(msgspec.structs.replace(found, subject=run_id), around)
 
 
 async def _moment(app: Application, job_id: str, at: datetime) -> tuple[Explanation, bool]:
@@ -132,11 +138,13 @@ async def _history(app: Application, run_id: str, caller: Caller) -> list[Record
     return records
 
 
-def _answer(found: Explanation) -> Why:
+def _answer(found: Explanation, around: Circumstances = _NOTHING_AROUND) -> Why:
     defined = found.definition
     return Why(
         subject=found.subject,
-        answer=found.answer,
+        answer=found.answer + around.text,
+        waits_for=around.waits_for,
+        missing=around.missing,
         steps=_steps(found.steps),
         reason=found.reason,
         run_id=found.run_id,

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
@@ -14,6 +15,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.micro import add_service
 from nats.micro.request import Request
+from nats.micro.service import EndpointStats
 
 from waterclock.api import request_bodies
 from waterclock.api.application import Application
@@ -58,7 +60,7 @@ async def serve(app: Application) -> AsyncIterator[None]:
             version=version("waterclock"),
             description="Runs every job on time, once, and can explain every run",
             metadata={"instance": app.instance},
-            stats_handler=lambda stats: endpoints[stats.subject].statistics(),
+            stats_handler=lambda stats: endpoints[stats.subject].fill_in(stats),
         )
         try:
             for subject, endpoint in endpoints.items():
@@ -124,8 +126,12 @@ class _Endpoint:
         self._streams: set[asyncio.Task[None]] = set()
         self._answered = 0
         self._refused = 0
+        self._processing_ns = 0
+        """Of the calls that are over: from when they came to the end of their last answer."""
+        self._last_error = ""
 
     async def __call__(self, request: Request) -> None:
+        """Returns as soon as the call is under way: what the library measures here is not the call."""
         size = len(request.data)
         if self._waiting.is_full(size):
             refused = Unavailable.because("too many requests wait for an answer", retry_after=1.0)
@@ -140,7 +146,11 @@ class _Endpoint:
         for task in self._streams:
             task.cancel()
 
-    def statistics(self) -> dict[str, int]:
+    def fill_in(self, stats: EndpointStats) -> dict[str, int]:
+        """Say of the calls what the library does not know: how long they took, and which were refused."""
+        stats.num_errors, stats.last_error = self._refused, self._last_error
+        stats.processing_time = self._processing_ns
+        stats.average_processing_time = self._processing_ns // max(1, self._answered + self._refused)
         return {
             "answered": self._answered,
             "refused": self._refused,
@@ -148,6 +158,13 @@ class _Endpoint:
         }
 
     async def _serve(self, request: Request, size: int) -> None:
+        began = time.perf_counter_ns()
+        try:
+            await self._serve_or_refuse(request, size)
+        finally:
+            self._processing_ns += time.perf_counter_ns() - began
+
+    async def _serve_or_refuse(self, request: Request, size: int) -> None:
         try:
             with self._waiting.counted(size):
                 await self._answer(request)
@@ -157,6 +174,8 @@ class _Endpoint:
             self._app.access_log.denied(self.method, refused, _ADDRESS)
             await self._refuse(request, refused.problem)
         except NatsError as error:
+            self._refused += 1
+            self._last_error = f"answer not sent: {error}"
             log.warning("answer not sent", extra={"method": self.method.name, "error": str(error)})
         except Exception:
             log.exception("request failed", extra={"method": self.method.name})
@@ -187,6 +206,7 @@ class _Endpoint:
         self._refused += 1
         REQUESTS.labels(self.method.name, "nats", problem.status).inc()
         reason = " ".join((problem.detail or problem.title).split())
+        self._last_error = f"{problem.status}: {reason}"
         try:
             await request.respond_error(
                 str(problem.status),

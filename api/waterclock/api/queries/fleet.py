@@ -1,10 +1,7 @@
 """Executors, queues and partitions as they are now: from the heartbeats in the control bucket, and from the consumers
 of the work queue."""
 
-from collections import Counter
-from collections.abc import Iterable
-from datetime import datetime
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from msgspec import structs
 
@@ -15,18 +12,12 @@ from waterclock.core.domain.ids import namespace_of
 from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import NotFound
-from waterclock.core.jetstream.heartbeats import read_heartbeats
-from waterclock.core.jetstream.messages import next_message
-from waterclock.core.jetstream.work_queue import runs_in
-from waterclock.proto import methods, names
+from waterclock.core.jetstream.fleet import queue_depths, read_heartbeats
+from waterclock.proto import methods
 from waterclock.proto.answers import Executor, Page, Partition, Queue
 from waterclock.proto.events import Instant
 from waterclock.proto.heartbeats import ExecutorHeartbeat, PartitionStatus, SchedulerHeartbeat
 from waterclock.proto.queries import Nothing
-
-_NO_CONSUMER = dict.fromkeys(("num_pending", "num_ack_pending", "num_redelivered", "num_waiting"), 0)
-"""Of a queue that nobody has ever served."""
 
 
 @handles(methods.EXECUTORS_LIST)
@@ -44,7 +35,9 @@ async def list_executors(app: Application, request: Nothing, caller: Caller) -> 
 
 @handles(methods.QUEUES_LIST)
 async def list_queues(app: Application, request: Nothing, caller: Caller) -> Page[Queue]:
-    return Page(items=await queues(app.connection, await schedulers(app.control)))
+    return Page(
+        items=await queues(app.connection, await schedulers(app.control), await heartbeats(app.control))
+    )
 
 
 @handles(methods.PARTITIONS_LIST)
@@ -52,8 +45,13 @@ async def list_partitions(app: Application, request: Nothing, caller: Caller) ->
     return Page(items=await partitions(app.control, app.settings.partitions))
 
 
+async def heartbeats(control: Bucket) -> list[ExecutorHeartbeat]:
+    """Of the executors."""
+    return await read_heartbeats(control, "executor", ExecutorHeartbeat)
+
+
 async def executors(control: Bucket) -> list[Executor]:
-    beats = await read_heartbeats(control, "executor", ExecutorHeartbeat)
+    beats = await heartbeats(control)
     return [
         Executor(
             executor_id=beat.instance,
@@ -121,80 +119,25 @@ def decided_until(held: PartitionStatus, at: Instant) -> Instant:
     return until if held.waits_since is None else min(until, max(0, held.waits_since - 1))
 
 
-async def queues(connection: Connection, heartbeats: Iterable[SchedulerHeartbeat] = ()) -> list[Queue]:
-    """Of what is due, and has no room in its queue, the schedulers tell; and of the runs that share a message."""
-    due: Counter[str] = Counter()
-    packed: Counter[str] = Counter()
-    for beat in heartbeats:
-        due.update(beat.due)
-        packed.update(beat.packed)
-    found: dict[tuple[str, str, int, int], Queue] = {}
-    seen = 0
-    while True:
-        answer = await connection.api(f"CONSUMER.LIST.{names.WORK}", {"offset": seen})
-        consumers = answer.get("consumers") or []
-        for consumer in consumers:
-            _add(found, consumer, due.pop(consumer["name"], 0), packed[consumer["name"]])
-        seen += len(consumers)
-        if not consumers or seen >= answer["total"]:
-            break
-    for name, count in due.items():
-        _add(found, _NO_CONSUMER | {"name": name}, count)
-    return [found[key] for key in sorted(found)]
-
-
-async def oldest_waiting(connection: Connection, queue: Queue) -> datetime | None:
-    """When the work that waits the longest in a queue was put there."""
-    route = names.route_of(queue.queue, queue.handler)
-    oldest: list[datetime] = []
-    for line in {names.line_of(queue.priority, exact) for exact in (True, False)}:
-        if names.priority_of(line) != queue.priority:
-            continue
-        try:
-            info = await connection.api(
-                f"CONSUMER.INFO.{names.WORK}.{names.work_consumer(route, queue.tier, line)}"
-            )
-        except NotFound:
-            continue
-        subject = names.work_filter(route, queue.tier, line)
-        found = await next_message(connection, names.WORK, subject, info["delivered"]["stream_seq"])
-        if found is not None:
-            oldest.append(found.timestamp)
-    return min(oldest, default=None)
-
-
-def _add(
-    queues: dict[tuple[str, str, int, int], Queue], consumer: dict[str, Any], due: int, packed: int = 0
-) -> None:
-    """Two consumers may be one queue: where there is work of the first releases, it has lines of its own."""
-    queue = _queue(consumer, due, packed)
-    if queue is None:
-        return
-    key = queue.queue, queue.handler or "", names.TIERS.index(queue.tier), queue.priority
-    known = queues.get(key)
-    if known is not None:
-        counted = ("waiting", "running", "redelivered", "pulls", "due")
-        sums = {name: getattr(known, name) + getattr(queue, name) for name in counted}
-        queue = structs.replace(queue, **sums)
-    queues[key] = queue
-
-
-def _queue(consumer: dict[str, Any], due: int, packed: int = 0) -> Queue | None:
-    """A consumer is named `<route>_<tier>_<line>`, and a route `<queue>` or `<queue>=<handler>`."""
-    parts = names.parts_of_consumer(consumer["name"])
-    if parts is None:
-        return None
-    route, tier, line = parts
-    queue, equals, handler = route.partition("=")
-    waiting, running = runs_in(consumer["num_pending"], consumer["num_ack_pending"], packed)
-    return Queue(
-        queue=queue,
-        handler=handler if equals else None,
-        tier=tier,
-        priority=names.priority_of(line),
-        waiting=waiting,
-        running=running,
-        redelivered=consumer["num_redelivered"],
-        pulls=consumer["num_waiting"],
-        due=due,
-    )
+async def queues(
+    connection: Connection,
+    schedulers: Collection[SchedulerHeartbeat],
+    executors: Collection[ExecutorHeartbeat],
+) -> list[Queue]:
+    """Those that have work and nobody who could take it are among them."""
+    depths = await queue_depths(connection, schedulers, executors)
+    return [
+        Queue(
+            queue=depth.queue,
+            handler=depth.handler,
+            tier=depth.tier,
+            priority=depth.priority,
+            waiting=depth.waiting,
+            running=depth.running,
+            redelivered=depth.redelivered,
+            pulls=depth.pulls,
+            due=depth.due,
+            missing=depth.missing,
+        )
+        for depth in depths
+    ]

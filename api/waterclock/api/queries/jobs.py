@@ -22,7 +22,7 @@ async def get(app: Application, request: JobRef, caller: Caller) -> answers.Job:
     definition = await app.definitions.read(request.job_id)
     if definition is not None and definition.job.spec.namespace == caller.namespace:
         return await job_answer(app, definition, caller)
-    row = await _row(app, request.job_id, caller)
+    row = await read_row(app, request.job_id, caller)
     if row is None:
         raise no_such_job(request.job_id)
     return views.job_from_row(row)
@@ -70,14 +70,14 @@ async def find(app: Application, job_id: str, caller: Caller) -> Definition:
 
 async def job_answer(app: Application, definition: Definition, caller: Caller) -> answers.Job:
     """A definition with what the read models know beside it."""
-    return views.job_from_log(definition, now_us(), await _row(app, definition.job.job_id, caller))
+    return views.job_from_log(definition, now_us(), await read_row(app, definition.job.job_id, caller))
 
 
 def no_such_job(job_id: str) -> NotFound:
     return NotFound.because(f"there is no job {job_id}")
 
 
-async def _row(app: Application, job_id: str, caller: Caller) -> JobRow | None:
+async def read_row(app: Application, job_id: str, caller: Caller) -> JobRow | None:
     """What the read models say of a job: nothing while they are away."""
     try:
         return await jobs.one(app.pool, caller.namespace, job_id)

@@ -1,16 +1,19 @@
 """Next fires of a job, and of a schedule that is not saved yet."""
 
+from collections.abc import Collection
 from contextlib import suppress
+from datetime import datetime
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
-from waterclock.api.queries.jobs import find, job_answer
+from waterclock.api.queries.jobs import find, read_row
 from waterclock.api.readmodels import runs
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
 from waterclock.api.request_bodies import refused_definition
+from waterclock.api.views import job_from_log
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.job.parse import define_schedule
 from waterclock.core.domain.job.validate import InvalidDefinition
@@ -28,14 +31,31 @@ async def next_fires(app: Application, request: NextQuery, caller: Caller) -> Fi
     if definition.job.spec.schedule.max_fires is not None:
         with suppress(ReadModelsAway):
             await app.freshness.of_runs(app.partition_of(request.job_id))
-    job = await job_answer(app, definition, caller)
+    row = await read_row(app, request.job_id, caller)
+    job = job_from_log(definition, now_us(), row)
     spec = definition.job.spec
     if job.status != "SCHEDULED" or (job.schedule_type == "IMMEDIATE" and job.next_run_at is None):
         return Fires(fires=[])
     start = now_us() if request.start is None else instant_of(request.start)
     limit = spec.schedule.max_fires
     n = request.n if limit is None else min(request.n, await fires_left(app, request.job_id, limit))
-    return _fires(spec.schedule, spec.name, start, n)
+    skipped = frozenset[datetime]() if row is None else row.skipped
+    unlimited = structs.replace(spec.schedule, max_fires=None)
+    return _with_skipped(_fires(unlimited, spec.name, start, n + len(skipped)), skipped, request.n, n)
+
+
+def _with_skipped(found: Fires, skipped: Collection[datetime], shown: int, taken: int) -> Fires:
+    """Those that are to be left out are marked, and do not count among the fires that a job may still take."""
+    fires: list[Fire] = []
+    for fire in found.fires:
+        if len(fires) == shown or taken == 0:
+            break
+        if datetime.fromisoformat(fire.time) in skipped:
+            fire = structs.replace(fire, note="skipped")
+        else:
+            taken -= 1
+        fires.append(fire)
+    return Fires(fires=fires)
 
 
 async def fires_left(app: Application, job_id: str, limit: int) -> int:

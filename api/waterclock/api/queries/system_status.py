@@ -1,6 +1,7 @@
 """`system.status`: whether all is well, check by check."""
 
 import asyncio
+from collections import Counter
 from datetime import UTC, datetime
 
 from waterclock.api.application import Application
@@ -26,6 +27,7 @@ _SCHEDULER_LAG = 2.0
 _PROJECTION_LAG = 10.0
 _STORE_SECONDS = 2.0
 _NEARLY_FULL = 0.9
+_LACKS_NAMED = 3
 
 
 @handles(methods.SYSTEM_STATUS)
@@ -159,17 +161,17 @@ def _listed(protections: list[str]) -> str:
 
 async def _queues(app: Application, schedulers: list[SchedulerHeartbeat], due: int) -> Check:
     """`due`: what has no room in any queue yet. The schedulers name only the fullest queues of it."""
-    found = await fleet.queues(app.connection, schedulers)
+    found = await fleet.queues(app.connection, schedulers, await fleet.heartbeats(app.control))
     waiting, running = sum(q.waiting for q in found), sum(q.running for q in found)
-    unserved = sorted(
-        {q.handler or q.queue for q in found if (q.waiting or q.due) and not q.running and not q.pulls}
-    )
+    stuck: Counter[str] = Counter()
+    for queue in found:
+        if queue.missing is not None and queue.waiting + queue.due:
+            stuck[queue.missing] += queue.waiting + queue.due
     detail = f"{waiting} waiting, {running} running" + (f", {due:,} more due" if due else "")
-    return Check(
-        name="queues",
-        ok=not unserved,
-        detail=f"{detail}; nobody serves {', '.join(unserved[:3])}" if unserved else detail,
-    )
+    lacks = [f"{count:,} wait: {missing}" for missing, count in stuck.most_common(_LACKS_NAMED)]
+    if len(stuck) > _LACKS_NAMED:
+        lacks.append(f"and {len(stuck) - _LACKS_NAMED} more such (`waterclock queues`)")
+    return Check(name="queues", ok=not stuck, detail="; ".join((detail, *lacks)))
 
 
 async def _read_models(app: Application, caller: Caller) -> Check:

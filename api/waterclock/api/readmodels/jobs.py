@@ -17,13 +17,17 @@ from waterclock.proto.spec import JobSpec
 from waterclock.proto.verdicts import JobState
 
 _STATEMENTS = load_statements(SQL / "jobs.sql")
-_SQL = {name: statement.replace("{filter}", _STATEMENTS["filter"]) for name, statement in _STATEMENTS.items()}
+_NEXT = _STATEMENTS["next_run_at"]
+_SQL = {
+    name: statement.replace("{filter}", _STATEMENTS["filter"]).replace("{next_run_at}", _NEXT)
+    for name, statement in _STATEMENTS.items()
+}
 _ORDERS = {
     "-created_at": ("d.created_at", "DESC", "timestamptz"),
     "created_at": ("d.created_at", "ASC", "timestamptz"),
     "-updated_at": ("d.updated_at", "DESC", "timestamptz"),
     "name": ("d.name", "ASC", "text"),
-    "next_run_at": ("coalesce(s.next_run_at, '9999-12-31Z')", "ASC", "timestamptz"),
+    "next_run_at": (f"coalesce({_NEXT}, '9999-12-31Z')", "ASC", "timestamptz"),
 }
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -37,6 +41,8 @@ class JobRow(Struct, frozen=True, kw_only=True):
     updated_at: datetime
     note: str
     next_run_at: datetime | None
+    skipped: frozenset[datetime]
+    """Fires that somebody asked to leave out, and that have not come yet."""
     last_run: Run | None
 
 
@@ -142,6 +148,7 @@ def _row(row: asyncpg.Record) -> JobRow:
         updated_at=row["updated_at"],
         note=row["note"] or "",
         next_run_at=row["next_run_at"],
+        skipped=frozenset(row["skipped"]),
         last_run=None if row["last_run"] is None else msgspec.json.decode(row["last_run"], type=Run),
     )
 

@@ -26,7 +26,7 @@ _LABELLED_JOBS = 200
 
 _BAD = TERMINAL - {"SUCCESS"}
 _ENDED_BADLY = "r.status IN ('FAILED', 'TIMED_OUT', 'CANCELLED', 'SKIPPED', 'MISSED')"
-"""As the index `job_runs_bad_time` says it."""
+"""As the index `run_state_bad_time` says it."""
 _NOT_ENDED = "r.status = ANY ($2::text[])"
 _ANY = "true"
 

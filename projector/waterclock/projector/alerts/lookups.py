@@ -3,7 +3,7 @@
 from waterclock.core.domain.system_load import SystemLoad, system_load
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.heartbeats import read_heartbeats
+from waterclock.core.jetstream.fleet import read_heartbeats
 from waterclock.core.jetstream.messages import last_message, next_message
 from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.quarantine import read_job_frame

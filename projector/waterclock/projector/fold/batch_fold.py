@@ -26,6 +26,7 @@ from waterclock.proto.events import (
     RunsMissed,
     RunWaiting,
     ScheduleEnded,
+    SkipRequested,
 )
 from waterclock.proto.verdicts import TERMINAL
 
@@ -100,6 +101,8 @@ class BatchFold:
             try:
                 if type(event) is ScheduleEnded:
                     self._record_schedule_end(event, sequence)
+                elif type(event) is SkipRequested:
+                    self._record_skip(event)
                 else:
                     self._fold_run_event(event, sequence)
             except Exception as error:
@@ -175,6 +178,11 @@ class BatchFold:
                 assert_never(event)
         job = self._known.jobs.get(row.job_id)
         if job is not None and job_fold.record_fire(job, scheduled, sequence):
+            self._touched_jobs[job.job_id] = job
+
+    def _record_skip(self, event: SkipRequested) -> None:
+        job = self._known.jobs.get(job_of(event.run_id))
+        if job is not None and job_fold.record_skip(job, event.scheduled):
             self._touched_jobs[job.job_id] = job
 
     def _record_schedule_end(self, event: ScheduleEnded, sequence: int) -> None:

@@ -161,12 +161,12 @@ def rows_of(changes: Changes, part: int = 0) -> RowBatch:
         inserts=_not_empty(
             job_definitions=[definition.row() for definition in new_jobs],
             job_state=[definition.job.state_row() for definition in new_jobs],
-            job_runs=[astuple(row) for row in changes.new_runs.values()],
+            run_state=[astuple(row) for row in changes.new_runs.values()],
         ),
         upserts=_not_empty(
             job_definitions=[definition.row() for definition in changes.changed_jobs.values()],
             job_state=[job.state_row() for job in changes.job_states.values()],
-            job_runs=[astuple(row) for row in changes.changed_runs.values()],
+            run_state=[astuple(row) for row in changes.changed_runs.values()],
             earlier_attempts=[astuple(attempt) for attempt in changes.attempts],
             dead_letters=[dead_letter_row(row) for row in changes.dead.values()],
             run_stats=changes.stats.rows(part),

@@ -61,7 +61,9 @@ async def carry_over(
     await database.execute(statement("carry_dead_letters"), missing.before, missing.after)
     await database.execute(statement("count_carried_runs"))
     before = _NEVER if missing.after < 0 else missing.before
-    changed = [row["job_id"] for row in await database.fetch(statement("carry_facts"), before)]
+    facts = await database.fetch(statement("carry_facts"), before)
+    skips = await database.fetch(statement("carry_skips"))
+    changed = sorted({row["job_id"] for row in (*facts, *skips)})
     for start in range(0, len(changed), _CHUNK):
         jobs_by_id = await load_jobs(database, changed[start : start + _CHUNK])
         for job in jobs_by_id.values():

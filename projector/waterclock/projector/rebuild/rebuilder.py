@@ -144,7 +144,7 @@ class _Rebuilder:
             for definition in indexes:
                 await self._database.execute(definition)
             await self._database.execute(
-                "ANALYZE job_definitions, job_state, job_runs, earlier_attempts, dead_letters"
+                "ANALYZE job_definitions, job_state, run_state, earlier_attempts, dead_letters"
             )
             await self._fold(reader, *STREAMS)
             await Retention(self._database, self._weeks, self._settings.retention_days).delete_expired(

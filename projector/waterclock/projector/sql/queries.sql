@@ -8,17 +8,17 @@ SELECT attname AS name FROM pg_attribute
 
 -- name: load_runs
 -- The rows of some runs, wherever in time they are.
-SELECT * FROM job_runs WHERE run_id = ANY($1::text[]);
+SELECT * FROM run_state WHERE run_id = ANY($1::text[]);
 
 -- name: load_recent_runs
 -- The rows of some runs that began within a few days: only the partitions of these are looked into.
-SELECT * FROM job_runs WHERE run_id = ANY($1::text[]) AND created_at >= $2 AND created_at < $3;
+SELECT * FROM run_state WHERE run_id = ANY($1::text[]) AND created_at >= $2 AND created_at < $3;
 
 -- name: load_jobs
 -- What the fold must know of some jobs.
 SELECT d.job_id, d.namespace, d.name, d.standing, d.version, d.armed_version, d.effective_from, d.created_at,
        d.spec -> 'schedule' AS schedule, s.status, s.next_run_at, s.last_fire_at, s.fire_sequence, s.ended_version,
-       s.ended_time, s.ended_sequence
+       s.ended_time, s.ended_sequence, s.skipped
   FROM job_definitions d
   JOIN job_state s USING (job_id)
  WHERE d.job_id = ANY($1::text[]);
@@ -81,18 +81,21 @@ DELETE FROM executors WHERE status = 'GONE' AND seen_at < now() - interval '1 da
 -- name: upsert_queues
 -- Depths that have changed.
 INSERT INTO queues (
-       queue, handler, tier, priority, band, waiting, running, redelivered, pulls, oldest_time, updated_at)
+       queue, handler, tier, priority, band, waiting, running, redelivered, pulls, oldest_time, due, missing, updated_at)
 SELECT *, now() FROM unnest(
        $1::text[], $2::text[], $3::text[], $4::integer[], $5::integer[], $6::bigint[], $7::bigint[], $8::bigint[],
-       $9::bigint[], $10::timestamptz[])
+       $9::bigint[], $10::timestamptz[], $11::bigint[], $12::text[])
     ON CONFLICT (queue, handler, tier, priority) DO UPDATE SET
        waiting = excluded.waiting, running = excluded.running, redelivered = excluded.redelivered,
-       pulls = excluded.pulls, oldest_time = excluded.oldest_time, updated_at = excluded.updated_at
- WHERE (queues.waiting, queues.running, queues.redelivered, queues.pulls, queues.oldest_time) IS DISTINCT FROM
-       (excluded.waiting, excluded.running, excluded.redelivered, excluded.pulls, excluded.oldest_time);
+       pulls = excluded.pulls, oldest_time = excluded.oldest_time, due = excluded.due, missing = excluded.missing,
+       updated_at = excluded.updated_at
+ WHERE (queues.waiting, queues.running, queues.redelivered, queues.pulls, queues.oldest_time, queues.due, queues.missing)
+       IS DISTINCT FROM
+       (excluded.waiting, excluded.running, excluded.redelivered, excluded.pulls, excluded.oldest_time, excluded.due,
+        excluded.missing);
 
 -- name: delete_queues
--- Queues that the broker no longer has.
+-- Queues that are no more.
 DELETE FROM queues q
  WHERE NOT EXISTS (
        SELECT FROM unnest($1::text[], $2::text[], $3::text[], $4::integer[]) AS n (queue, handler, tier, priority)
@@ -100,7 +103,7 @@ DELETE FROM queues q
 
 -- name: delete_stray_runs
 -- Ended runs past retention in the default partition, which is never dropped.
-DELETE FROM job_runs_default WHERE created_at < $1 AND status IN ('SUCCESS', 'FAILED', 'TIMED_OUT', 'CANCELLED', 'SKIPPED', 'MISSED');
+DELETE FROM run_state_default WHERE created_at < $1 AND status IN ('SUCCESS', 'FAILED', 'TIMED_OUT', 'CANCELLED', 'SKIPPED', 'MISSED');
 
 -- name: delete_stray_attempts
 -- Their attempts.
@@ -169,7 +172,7 @@ INSERT INTO job_stats_hours VALUES ($1, $2, now())
 -- name: delete_runs_by_age
 -- Ended runs of jobs that keep them for fewer days than the system.
 WITH gone AS (
-     DELETE FROM job_runs r
+     DELETE FROM run_state r
       USING job_definitions d
       WHERE d.has_retention
         AND r.job_id = d.job_id
@@ -188,7 +191,7 @@ WITH beyond AS (
      SELECT r.run_id, r.created_at
        FROM job_definitions d
       CROSS JOIN LATERAL (
-            SELECT run_id, created_at FROM job_runs
+            SELECT run_id, created_at FROM run_state
              WHERE job_id = d.job_id AND status = 'SUCCESS'
              ORDER BY created_at DESC
             OFFSET (d.spec #>> '{retention,successes}')::bigint LIMIT 10000) r
@@ -197,13 +200,13 @@ WITH beyond AS (
      SELECT r.run_id, r.created_at
        FROM job_definitions d
       CROSS JOIN LATERAL (
-            SELECT run_id, created_at FROM job_runs
+            SELECT run_id, created_at FROM run_state
              WHERE job_id = d.job_id AND status IN ('FAILED', 'TIMED_OUT')
              ORDER BY created_at DESC
             OFFSET (d.spec #>> '{retention,failures}')::bigint LIMIT 10000) r
       WHERE d.has_retention AND d.spec #>> '{retention,failures}' IS NOT NULL),
      gone AS (
-     DELETE FROM job_runs r USING beyond b WHERE r.run_id = b.run_id AND r.created_at = b.created_at
+     DELETE FROM run_state r USING beyond b WHERE r.run_id = b.run_id AND r.created_at = b.created_at
   RETURNING r.run_id, r.created_at),
      attempts AS (
      DELETE FROM earlier_attempts a USING gone WHERE a.run_id = gone.run_id AND a.created_at = gone.created_at),
@@ -219,7 +222,7 @@ WITH over AS (
        JOIN job_state s USING (job_id)
       WHERE d.created_at < $1 AND d.updated_at < $1
         AND s.status IN ('CANCELLED', 'COMPLETED')
-        AND NOT EXISTS (SELECT FROM job_runs r WHERE r.job_id = s.job_id)
+        AND NOT EXISTS (SELECT FROM run_state r WHERE r.job_id = s.job_id)
       LIMIT 10000),
      states AS (
      DELETE FROM job_state s USING over WHERE s.job_id = over.job_id)
@@ -270,21 +273,29 @@ UPDATE waterclock_next.job_state n
   FROM waterclock.job_state l
  WHERE l.job_id = n.job_id
    AND (l.fire_sequence < $1 OR l.ended_sequence < $1
-        OR EXISTS (SELECT FROM waterclock.job_runs r
+        OR EXISTS (SELECT FROM waterclock.run_state r
                     WHERE r.job_id = l.job_id AND r.first_sequence < $1 AND r.last_sequence >= $1))
+RETURNING n.job_id;
+
+-- name: carry_skips
+-- What is to be left out may have been asked for long before its time.
+UPDATE waterclock_next.job_state n
+   SET skipped = l.skipped
+  FROM waterclock.job_state l
+ WHERE l.job_id = n.job_id AND l.skipped <> '{}'
 RETURNING n.job_id;
 
 -- name: carry_runs
 -- Runs whose first event has left the log at its beginning, or was lost with its end.
-INSERT INTO waterclock_next.job_runs
-SELECT * FROM waterclock.job_runs WHERE first_sequence < $1 OR first_sequence > $2;
+INSERT INTO waterclock_next.run_state
+SELECT * FROM waterclock.run_state WHERE first_sequence < $1 OR first_sequence > $2;
 
 -- name: carry_attempts
 -- The earlier attempts of those runs.
 INSERT INTO waterclock_next.earlier_attempts
 SELECT a.*
   FROM waterclock.earlier_attempts a
-  JOIN waterclock.job_runs r USING (run_id, created_at)
+  JOIN waterclock.run_state r USING (run_id, created_at)
  WHERE r.first_sequence < $1 OR r.first_sequence > $2;
 
 -- name: carry_dead_letters
@@ -298,7 +309,7 @@ SELECT count_runs();
 
 -- name: unlink_runs
 -- Sequences of a log that is no more mean nothing in the one there is.
-UPDATE waterclock_next.job_runs SET first_sequence = 0, last_sequence = 0 WHERE first_sequence > $1;
+UPDATE waterclock_next.run_state SET first_sequence = 0, last_sequence = 0 WHERE first_sequence > $1;
 
 -- name: unlink_dead_letters
 -- The same for dead letters.

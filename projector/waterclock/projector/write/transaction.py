@@ -72,7 +72,7 @@ class _Upsert(Struct, frozen=True):
 
 
 _UPSERTS: Mapping[str, _Upsert | None] = {
-    "job_runs": _Upsert(
+    "run_state": _Upsert(
         ("run_id", "created_at"), ("job_id", "namespace", "trigger", "scheduled_time", "first_sequence")
     ),
     "earlier_attempts": None,
@@ -184,7 +184,12 @@ async def load_runs(
 
 async def load_jobs(connection: asyncpg.Connection, job_ids: Iterable[str]) -> dict[str, JobRow]:
     rows = await connection.fetch(statement("load_jobs"), list(job_ids))
-    return {row["job_id"]: JobRow(**{**row, "schedule": _schedule(row["schedule"])}) for row in rows}
+    return {
+        row["job_id"]: JobRow(
+            **{**row, "schedule": _schedule(row["schedule"]), "skipped": tuple(row["skipped"])}
+        )
+        for row in rows
+    }
 
 
 def _upsert_statement(table: str, columns: Sequence[str], source: str) -> str:
@@ -209,7 +214,7 @@ def _new_value(table: str, column: str, upsert: _Upsert) -> str:
 
 def _bare_row(table: str, row: Row, error: BaseException) -> Row:
     """A row that was refused, without what may have been the reason: that the run happened is worth more."""
-    if table != "job_runs":
+    if table != "run_state":
         return row
     run = RunRow(**dict(zip(RunRow.__struct_fields__, row, strict=True)))
     run.exit_code = run.error_message = run.output = run.log_url = run.parameters = None

@@ -14,7 +14,7 @@ from waterclock.core.domain.instants import SECOND
 from waterclock.projector.write.database import statement
 from waterclock.proto.events import Instant
 
-TABLES = ("job_runs", "earlier_attempts")
+TABLES = ("run_state", "earlier_attempts")
 WEEK = 7 * 86_400 * SECOND
 
 _MONDAY = 4 * 86_400 * SECOND
@@ -28,7 +28,7 @@ _LOCK_TIMEOUT = "1s"
 _LOCK = 0x77617465_7765656B
 """Advisory lock of whoever makes a partition: projectors come to need the same one at the same time."""
 
-_NOT_ANALYZED = {"job_runs": ("output", "parameters", "error_message", "log_url")}
+_NOT_ANALYZED = {"run_state": ("output", "parameters", "error_message", "log_url")}
 """Columns without statistics, which a new partition does not take over: large, and compared by nobody."""
 
 _OPEN = "status IN ('WAITING', 'QUEUED', 'RUNNING', 'RETRYING')"

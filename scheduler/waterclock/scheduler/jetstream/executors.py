@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Broadcast, Connection
 from waterclock.core.jetstream.errors import LogError
-from waterclock.core.jetstream.heartbeats import read_heartbeats
+from waterclock.core.jetstream.fleet import read_heartbeats
 from waterclock.core.jetstream.nats_client import Disconnected
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.proto import names

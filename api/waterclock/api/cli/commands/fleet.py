@@ -9,12 +9,21 @@ import typer
 from waterclock.api.cli import output
 from waterclock.api.cli.listing import Listing
 from waterclock.api.cli.options import Data, Json, Watch
-from waterclock.api.cli.output import marked, print_json, table
+from waterclock.api.cli.output import marked, print_json, progress, table
 from waterclock.api.cli.session import connected
 from waterclock.api.client.blocking_wire import BlockingWire
 from waterclock.proto import methods
-from waterclock.proto.answers import Executor, Load, Partition, Queue, SystemStatus
-from waterclock.proto.queries import Nothing
+from waterclock.proto.answers import (
+    Consistency,
+    Diagnosis,
+    Diagnostic,
+    Executor,
+    Load,
+    Partition,
+    Queue,
+    SystemStatus,
+)
+from waterclock.proto.queries import ConsistencyQuery, Nothing
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -52,10 +61,20 @@ def status(json: Json = False, data: Data = None) -> int:
     return 0 if found.ok else 1
 
 
-def doctor(json: Json = False, data: Data = None) -> int:
-    """Say what protects this installation, what is missing, and what to do about it. Exit 1 if there is a problem."""
+def doctor(
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Compare every job and run, and not only a few. It reads the whole log."),
+    ] = False,
+    json: Json = False,
+    data: Data = None,
+) -> int:
+    """Say what protects this installation, what is missing, and what to do about it; and whether REST, SQL, why and the
+    queues say what the log says. Exit 1 if there is a problem."""
     with connected(data) as wire:
         found = wire.call(methods.SYSTEM_DOCTOR, Nothing())
+        if everything:
+            found = _with_all_compared(found, wire)
     if json:
         print_json(found)
     else:
@@ -64,6 +83,22 @@ def doctor(json: Json = False, data: Data = None) -> int:
             if finding.advice:
                 print(f"  {'':<28} -> {finding.advice}")
     return 0 if found.ok else 1
+
+
+def _with_all_compared(found: Diagnosis, wire: BlockingWire) -> Diagnosis:
+    """Instead of a few."""
+    result = Consistency(read=0.0, note="there was no result")
+    for result in wire.follow(methods.SYSTEM_CONSISTENCY, lambda: ConsistencyQuery(all=True)):
+        if result.read < 1:
+            progress(f"comparing: {result.read:.0%}")
+    progress("")
+    told = [
+        Diagnostic(check="consistency", verdict="problem", detail=str(each)) for each in result.disagreements
+    ]
+    if not told:
+        told = [Diagnostic(check="consistency", verdict="ok" if result.ok else "problem", detail=result.note)]
+    findings = [*(each for each in found.findings if each.check != "consistency"), *told]
+    return Diagnosis(ok=all(each.verdict != "problem" for each in findings), findings=findings)
 
 
 def _executor_table(executors: Sequence[Executor]) -> str:
@@ -93,7 +128,7 @@ def _queue_table(queues: Sequence[Queue]) -> str:
             str(queue.waiting),
             str(queue.running),
             f"{queue.due:,}" if queue.due else "",
-            "" if queue.pulls or queue.running else "nobody serves it",
+            queue.missing or "",
         )
         for queue in queues
         if queue.waiting or queue.running or queue.due
@@ -190,12 +225,12 @@ def _queues(queues: list[Queue]) -> "RenderableType":
     from rich.table import Table
 
     table = Table(title="queues", title_justify="left", box=None, pad_edge=False)
-    for head in ("queue", "handler", "tier", "priority", "waiting", "running", "more due"):
+    for head in ("queue", "handler", "tier", "priority", "waiting", "running", "more due", ""):
         table.add_column(head)
     busy = [queue for queue in queues if queue.waiting or queue.running or queue.due]
-    for queue in sorted(busy, key=lambda queue: -queue.waiting)[:_ROWS]:
+    for queue in sorted(busy, key=lambda queue: (queue.missing is None, -queue.waiting))[:_ROWS]:
         row = (queue.queue, queue.handler or "", queue.tier, queue.priority, queue.waiting, queue.running)
-        table.add_row(*map(str, row), f"{queue.due:,}" if queue.due else "")
+        table.add_row(*map(str, row), f"{queue.due:,}" if queue.due else "", f"[red]{queue.missing or ''}[/]")
     return table
 
 

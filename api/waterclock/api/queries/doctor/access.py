@@ -1,12 +1,13 @@
 """Who gets in?"""
 
 from waterclock.api.application import Application
+from waterclock.api.auth.gate import Caller
 from waterclock.proto.answers import Diagnostic
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-async def check_access(app: Application) -> list[Diagnostic]:
+async def check_access(app: Application, caller: Caller) -> list[Diagnostic]:
     settings = app.settings
     findings = []
     if settings.auth == "off":

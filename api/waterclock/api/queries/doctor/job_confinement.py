@@ -1,6 +1,7 @@
 """Is each executor's machine protected from the jobs that run there?"""
 
 from waterclock.api.application import Application
+from waterclock.api.auth.gate import Caller
 from waterclock.api.queries import fleet
 from waterclock.proto.answers import Diagnostic, Executor
 
@@ -28,7 +29,7 @@ _GRAVE = ("data_directory", "inspection")
 """Without these a job is an administrator."""
 
 
-async def check_job_confinement(app: Application) -> list[Diagnostic]:
+async def check_job_confinement(app: Application, caller: Caller) -> list[Diagnostic]:
     return [finding for executor in await fleet.executors(app.control) for finding in _of(executor)] or [
         Diagnostic(check="job confinement", verdict="warning", detail="no executor runs")
     ]

@@ -11,10 +11,19 @@
   AND ($9::timestamptz IS NULL OR d.created_at >= $9)
   AND ($10::timestamptz IS NULL OR d.created_at < $10)
 
+-- name: next_run_at
+-- When a job runs next; since when it waits, if it was told to run at once. As the view `jobs` has it.
+coalesce(s.next_run_at, CASE
+    WHEN s.status = 'SCHEDULED'
+     AND (coalesce(d.spec #>> '{schedule,schedule_type}', 'IMMEDIATE') = 'IMMEDIATE'
+          OR (d.spec #>> '{schedule,schedule_time}')::timestamptz <= d.effective_from)
+     AND NOT EXISTS (SELECT FROM waterclock.job_runs e WHERE e.job_id = d.job_id AND e.scheduled_time >= d.effective_from)
+    THEN d.effective_from END)
+
 -- name: page
 -- Jobs of a namespace that match, in order, from a place on.
 SELECT d.job_id, s.status, d.version, d.created_at, d.updated_at, d.note, d.spec, d.payload,
-       s.next_run_at, r.*
+       {next_run_at} AS next_run_at, s.skipped, r.*
 FROM waterclock.job_definitions d
 JOIN waterclock.job_state s USING (job_id)
 LEFT JOIN LATERAL (
@@ -55,7 +64,8 @@ WHERE d.namespace = $1
 -- name: lasting
 -- Definitions that may fire again, in the order of their ids, after one of them. Those that were to run at once, and
 -- one-shots that were made many at a time, are nobody's declarations.
-SELECT d.job_id, s.status, d.version, d.created_at, d.updated_at, d.note, d.spec, d.payload, s.next_run_at,
+SELECT d.job_id, s.status, d.version, d.created_at, d.updated_at, d.note, d.spec, d.payload,
+       {next_run_at} AS next_run_at, s.skipped,
        NULL AS last_run
 FROM waterclock.job_definitions d
 JOIN waterclock.job_state s USING (job_id)
@@ -71,7 +81,7 @@ LIMIT $13;
 -- name: one
 -- What the read models know of a job, its definition included.
 SELECT d.job_id, s.status, d.version, d.created_at, d.updated_at, d.note, d.spec, d.payload,
-       s.next_run_at, r.*
+       {next_run_at} AS next_run_at, s.skipped, r.*
 FROM waterclock.job_definitions d
 JOIN waterclock.job_state s USING (job_id)
 LEFT JOIN LATERAL (

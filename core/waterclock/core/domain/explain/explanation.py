@@ -77,6 +77,14 @@ class Delay(Struct, frozen=True, kw_only=True):
     what: str
 
 
+class Destination(Struct, frozen=True, kw_only=True):
+    """Where the work of a run goes."""
+
+    queue: str
+    handler: str | None
+    tier: str
+
+
 class DecidedBy(Struct, frozen=True, kw_only=True):
     """The definition a run was decided by."""
 
@@ -102,3 +110,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     previous: Instant | None = None
     """The fire before the moment asked about."""
     following: Instant | None = None
+    waits_in: Destination | None = None
+    """It is queued, or has no room there yet. Whether anybody could take it, the executors say."""
+    waits_for_dependencies: bool = False
+    """It waits for other jobs. Which of these have completed, the owner of the partition knows."""

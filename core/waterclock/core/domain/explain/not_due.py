@@ -56,7 +56,9 @@ def not_due(definition: JobEvent, at: Instant, times: Around) -> tuple[Reason, s
         due = wording.moment(definition.due_now)
         return "no_schedule", f"it was due once, at {due}, when it was changed to run at once"
     if schedule.schedule_type == "DEPENDENT":
-        names = ", ".join(spec.dependencies) or "its dependencies"
+        if not spec.dependencies:
+            return "no_schedule", "it has no times of its own: it runs when somebody asks for it"
+        names = ", ".join(spec.dependencies)
         verb = "has" if len(spec.dependencies) == 1 else "have"
         return "no_schedule", f"it has no times of its own: it runs when {names} {verb} succeeded"
     if schedule.schedule_type == "IMMEDIATE":

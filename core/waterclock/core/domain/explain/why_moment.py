@@ -7,7 +7,14 @@ from msgspec import Struct
 
 from waterclock.core.domain.explain import wording
 from waterclock.core.domain.explain.definition_spans import Span, spans
-from waterclock.core.domain.explain.explanation import Explanation, JobHistory, Reason, Recorded, Step
+from waterclock.core.domain.explain.explanation import (
+    Destination,
+    Explanation,
+    JobHistory,
+    Reason,
+    Recorded,
+    Step,
+)
 from waterclock.core.domain.explain.not_due import Around, around, not_due
 from waterclock.core.domain.explain.why_run import absence, explain_run, step
 from waterclock.core.domain.instants import SECOND
@@ -23,6 +30,7 @@ from waterclock.proto.events import (
     ScheduleEnded,
     SkipRequested,
 )
+from waterclock.proto.spec import Handler, JobSpec, Workflow
 
 _NOTABLE_SECONDS = 1.0
 """From here on it is worth a word that the system is behind."""
@@ -117,9 +125,10 @@ def _explained(
     if span is not None and (here := around(span.spec.schedule, span.spec.name, at)).here is not None:
         return _due(job_id, span, here, now, decided, records, backlog)
     if is_due_at_once(state) and (waits := backlog.reason(version, state.at, now)) is not None:
-        return _pending(state.at, times, waits)
+        return _pending(state.at, times, waits, state.spec)
     reason, text = not_due(state, at, times)
-    return _answer(reason, text, times)
+    is_dependent = reason == "no_schedule" and state.due_now is None and bool(state.spec.dependencies)
+    return msgspec.structs.replace(_answer(reason, text, times), waits_for_dependencies=is_dependent)
 
 
 def _due(
@@ -146,7 +155,7 @@ def _due(
     if span.spec.schedule.max_fires is not None and decided is not None and decided >= times.here:
         return _answer("ended", f"its max_fires of {span.spec.schedule.max_fires} were reached", times)
     if (waits := backlog.reason(span.version, times.here, now)) is not None:
-        return _pending(times.here, times, waits)
+        return _pending(times.here, times, waits, span.spec)
     known = "" if decided is None else f": its partition is decided up to {wording.moment(decided)}"
     return _answer("undecided", f"it was due, and nobody has decided it yet{known}", times)
 
@@ -157,9 +166,17 @@ def is_pending(due: Instant, now: Instant, behind_seconds: float) -> bool:
     return behind_seconds >= _NOTABLE_SECONDS and now - slack <= due <= now
 
 
-def _pending(due: Instant, times: Around, why: str) -> Explanation:
+def _pending(due: Instant, times: Around, why: str, spec: JobSpec) -> Explanation:
     text = f"due {wording.moment(due)}, not decided yet: {why}"
-    return _answer("undecided", text, times)
+    return msgspec.structs.replace(_answer("undecided", text, times), waits_in=_destination(spec))
+
+
+def _destination(spec: JobSpec) -> Destination | None:
+    """None: it has no work of its own, but parts that have."""
+    if isinstance(spec.task, Workflow) or spec.fan_out is not None:
+        return None
+    handler = spec.task.handler if isinstance(spec.task, Handler) else None
+    return Destination(queue=spec.queue, handler=handler, tier=spec.tier)
 
 
 def _run_at(records: Sequence[Recorded], at: Instant) -> str | None:

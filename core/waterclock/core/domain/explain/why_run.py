@@ -7,6 +7,7 @@ from waterclock.core.domain.explain.delays import delays
 from waterclock.core.domain.explain.explanation import (
     DecidedBy,
     Delay,
+    Destination,
     Explanation,
     JobHistory,
     Reason,
@@ -53,6 +54,10 @@ def explain_run(run_id: str, records: Sequence[Recorded], job: JobHistory, now: 
         definition=definition,
         decided_by=None if decision is None else instance_of(decision.writer),
         executors=_executors(events),
+        waits_in=Destination(queue=telling.queue, handler=telling.handler, tier=telling.tier)
+        if isinstance(telling, RunQueued)
+        else None,
+        waits_for_dependencies=isinstance(telling, RunWaiting) and telling.waits_for == "dependency",
     )
 
 

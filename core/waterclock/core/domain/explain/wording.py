@@ -51,7 +51,8 @@ from waterclock.proto.spec import JobSpec, Schedule
 
 
 def policy(spec: JobSpec) -> str:
-    parts = [when(spec.schedule), f"overlap {spec.overlap}"]
+    is_asked_for = spec.schedule.schedule_type == "DEPENDENT" and not spec.dependencies
+    parts = ["when somebody asks for it" if is_asked_for else when(spec.schedule), f"overlap {spec.overlap}"]
     if spec.schedule.schedule_type in ("CRON", "INTERVAL"):
         parts.append(f"catch-up {spec.catch_up.policy} within {spec.catch_up.window_seconds:g} s")
     if spec.max_retries:

@@ -17,6 +17,7 @@ from waterclock.proto.events import (
     DependentChanged,
     Instant,
 )
+from waterclock.proto.work import CompletedDependency, DependencyReply
 
 _TIMES_KEPT = 1000
 _SEEN_KEPT = 200
@@ -138,6 +139,31 @@ def missing_dependencies(
         return ()
     there = job.times.get(scheduled or 0, ()) if job.same_time else job.completed
     return [other for other in job.on if other not in there]
+
+
+def dependency_progress(
+    dependencies: dict[str, Dependencies], job_id: str, scheduled: Instant | None
+) -> DependencyReply:
+    """What a job, or a run of it, waits for, and what of that has completed. Where times are kept apart and none is
+    named, it is about the newest of which anything has."""
+    job = dependencies.get(job_id)
+    if job is None:
+        return DependencyReply()
+    if job.same_time:
+        time = max(job.times, default=None) if scheduled is None else scheduled
+        there = job.times.get(time, ()) if time is not None else ()
+        completed = {
+            other: CompletedDependency(run_id=ids.run_id(other, time or 0))
+            for other in job.on
+            if other in there
+        }
+    else:
+        completed = {
+            other: CompletedDependency(run_id=job.seen[other][-1], at=job.completed[other])
+            for other in job.on
+            if other in job.completed and job.seen.get(other)
+        }
+    return DependencyReply(waits_for=job.on, completed=completed)
 
 
 def waits_for(others: Sequence[str]) -> str:

@@ -24,6 +24,8 @@ from waterclock.proto.events import (
 
 _TIMED = ("FUTURE", "CRON", "INTERVAL")
 _ONE_SHOT = ("IMMEDIATE", "FUTURE")
+_SKIPS_KEPT = 1000
+"""The first to come; each was asked for by itself."""
 
 
 def apply_definition(job: JobRow | None, event: JobEvent, version: int) -> JobRow:
@@ -69,6 +71,16 @@ def record_fire(job: JobRow, scheduled: Instant, sequence: int) -> bool:
     if not is_timed(job) or (job.last_fire_at is not None and job.last_fire_at >= scheduled):
         return False
     job.last_fire_at, job.fire_sequence = scheduled, sequence
+    if job.skipped:
+        job.skipped = tuple(time for time in job.skipped if time > scheduled)
+    return True
+
+
+def record_skip(job: JobRow, scheduled: Instant) -> bool:
+    """Somebody asked to leave out a fire. Returns whether the row changed: one that was decided stays as it is."""
+    if scheduled in job.skipped or (job.last_fire_at is not None and job.last_fire_at >= scheduled):
+        return False
+    job.skipped = tuple(sorted((*job.skipped, scheduled)))[:_SKIPS_KEPT]
     return True
 
 
@@ -129,4 +141,6 @@ def _next_fire(job: JobRow) -> Instant | None:
         except InvalidSchedule:
             return None
     fire = job.fires.after(max(job.effective_from, job.last_fire_at or job.effective_from))
+    while fire is not None and fire.scheduled in job.skipped:
+        fire = job.fires.after(fire.scheduled)
     return None if fire is None else fire.scheduled

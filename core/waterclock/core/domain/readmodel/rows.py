@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 class RunRow(Struct, kw_only=True, gc=False):
-    """`job_runs`. Changed in place by the fold: a copy for each event would double its cost."""
+    """`run_state`. Changed in place by the fold: a copy for each event would double its cost."""
 
     run_id: str
     job_id: str
@@ -95,6 +95,8 @@ class JobRow(Struct, kw_only=True, gc=False):
     ended_time: Instant | None = None
     ended_sequence: int | None = None
     created_at: Instant
+    skipped: tuple[Instant, ...] = ()
+    """Scheduled times that somebody asked to leave out, in order, as far as they are to come."""
     schedule: Schedule
     fires: Fires | None = None
     """The schedule compiled, once it was needed."""
@@ -112,6 +114,7 @@ class JobRow(Struct, kw_only=True, gc=False):
             self.ended_time,
             self.ended_sequence,
             self.created_at,
+            self.skipped,
         )
 
 
