@@ -496,6 +496,47 @@ class WorkflowRun(Struct, frozen=True, kw_only=True):
     edges: list[tuple[str, str]]
 
 
+class GraphNode(Struct, frozen=True, kw_only=True):
+    """Where a node stands when its workflow is drawn, in a grid whose cells are one wide and one high."""
+
+    id: str
+    """The node."""
+    layer: int
+    """How many steps it is from a root, by the longest way."""
+    row: float
+    """How far down it is."""
+    runs: str
+    """What it runs, in one line."""
+    is_map: bool
+    """Whether it expands into members."""
+
+
+class GraphEdge(Struct, frozen=True, kw_only=True):
+    """What waits for what."""
+
+    start: str = field(name="from")
+    """The node that is waited for."""
+    end: str = field(name="to")
+    """The node that waits."""
+    bends: tuple[float, ...]
+    """How far down it is in each layer that it passes."""
+
+
+class Graph(Struct, frozen=True, kw_only=True):
+    """A workflow as it is drawn."""
+
+    nodes: list[GraphNode]
+    """In the order of the definition."""
+    edges: list[GraphEdge]
+    """What waits for what."""
+    layers: int
+    """How many layers there are."""
+    height: float
+    """How many rows there are."""
+    version: int
+    """Of the definition that it is drawn from."""
+
+
 class Artifact(Struct, frozen=True, kw_only=True):
     artifact: str
     """`sha256:…`, what a job names to run it."""

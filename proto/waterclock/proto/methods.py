@@ -572,6 +572,24 @@ WORKFLOW_RUNS_GET = Method(
     Rest("GET", "/v1/workflow-runs/{workflow_run_id}"),
     command="workflow show",
 )
+WORKFLOWS_GRAPH = Method(
+    "workflows.graph",
+    "Where the nodes of a workflow stand when it is drawn",
+    queries.WorkflowRef,
+    answers.Graph,
+    "read",
+    Rest("GET", "/v1/workflows/{workflow_id}/graph"),
+    command="workflow graph",
+)
+WORKFLOW_RUNS_GRAPH = Method(
+    "workflow_runs.graph",
+    "The same of the version that a wave runs",
+    queries.WorkflowRunRef,
+    answers.Graph,
+    "read",
+    Rest("GET", "/v1/workflow-runs/{workflow_run_id}/graph"),
+    command="workflow run-graph",
+)
 WORKFLOW_RUNS_RERUN = Method(
     "workflow_runs.rerun",
     "Run a wave again from what failed, or from chosen nodes",

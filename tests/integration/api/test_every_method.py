@@ -182,6 +182,8 @@ SAMPLES: dict[str, Sample] = {
     "workflows.cancel": of("workflow_id", World.workflow),
     "workflows.run_now": of("workflow_id", World.workflow),
     "workflows.runs": of("workflow_id", World.workflow),
+    "workflows.graph": of("workflow_id", World.workflow),
+    "workflow_runs.graph": of("workflow_run_id", World.wave),
     "workflow_runs.get": of("workflow_run_id", World.wave),
     "workflow_runs.rerun": of("workflow_run_id", World.wave),
     "workflow_runs.cancel": of("workflow_run_id", World.wave),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from waterclock.api.cli.output import coloured
+from waterclock.core.domain.workflow.layout import lay_out
 
 _MARKS = {
     "SUCCESS": "✓",
@@ -24,9 +25,10 @@ def draw(nodes: Sequence[str], edges: Sequence[tuple[str, str]], states: dict[st
     └▶ clean     RUNNING   after fetch
        └▶ load   WAITING   after clean
     """
-    depths = _depths(nodes, edges)
+    layout = lay_out(nodes, edges)
+    depths = {node: layer for node, (layer, _) in layout.nodes.items()}
     upstream = {node: [a for a, b in edges if b == node] for node in nodes}
-    order = sorted(nodes, key=lambda node: (depths[node], list(nodes).index(node)))
+    order = sorted(nodes, key=layout.nodes.__getitem__)
     labels = {node: f"{'   ' * (depths[node] - 1)}{'└▶ ' if depths[node] else ''}{node}" for node in order}
     width = max(map(len, labels.values()), default=0)
     lines = []
@@ -38,15 +40,3 @@ def draw(nodes: Sequence[str], edges: Sequence[tuple[str, str]], states: dict[st
             f"{mark}{labels[node]:<{width}}  {coloured(f'{state:<9}') if state else ''}  {after}".rstrip()
         )
     return "\n".join(lines)
-
-
-def _depths(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """How many steps each node is from a root, by the longest way."""
-    depths = dict.fromkeys(nodes, 0)
-    for _ in nodes:
-        deeper = [(b, depths[a] + 1) for a, b in edges if depths[b] <= depths[a]]
-        if not deeper:
-            break
-        for node, depth in deeper:
-            depths[node] = max(depths[node], depth)
-    return depths

@@ -1636,12 +1636,22 @@ class WorkflowsCalls(Noun):
                 return
             cursor = page.next_cursor
 
+    def graph(self, workflow_id: str) -> answers.Graph:
+        """Where the nodes of a workflow stand when it is drawn."""
+        fields: dict[str, Any] = {"workflow_id": workflow_id}
+        return self._wire.call(methods.WORKFLOWS_GRAPH, request_of(methods.WORKFLOWS_GRAPH, fields))
+
 
 class WorkflowRunsCalls(Noun):
     def get(self, workflow_run_id: str) -> answers.WorkflowRun:
         """One wave, with its nodes."""
         fields: dict[str, Any] = {"workflow_run_id": workflow_run_id}
         return self._wire.call(methods.WORKFLOW_RUNS_GET, request_of(methods.WORKFLOW_RUNS_GET, fields))
+
+    def graph(self, workflow_run_id: str) -> answers.Graph:
+        """The same of the version that a wave runs."""
+        fields: dict[str, Any] = {"workflow_run_id": workflow_run_id}
+        return self._wire.call(methods.WORKFLOW_RUNS_GRAPH, request_of(methods.WORKFLOW_RUNS_GRAPH, fields))
 
     def rerun(
         self, workflow_run_id: str, *, nodes: Sequence[str] = (), note: str = ""

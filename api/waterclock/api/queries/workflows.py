@@ -1,5 +1,7 @@
 """Looking at workflows and their runs, node by node. A workflow is a job whose runs are workflow runs."""
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, Struct, structs
@@ -13,11 +15,24 @@ from waterclock.api.readmodels import runs as run_rows
 from waterclock.api.registry import handles
 from waterclock.api.views import job_from_row
 from waterclock.core.domain import ids
+from waterclock.core.domain.workflow.layout import lay_out
 from waterclock.proto import methods, queries, spec
-from waterclock.proto.answers import Job, MapProgress, NodeRun, Page, Run, Workflow, WorkflowRun
+from waterclock.proto.answers import (
+    Graph,
+    GraphEdge,
+    GraphNode,
+    Job,
+    MapProgress,
+    NodeRun,
+    Page,
+    Run,
+    Workflow,
+    WorkflowRun,
+)
 from waterclock.proto.verdicts import TERMINAL, RunStatus
 
 _UPSTREAMS_NAMED = 5
+_SUMMARY = 120
 
 
 class RunDefinition(Struct, frozen=True, kw_only=True):
@@ -53,6 +68,42 @@ async def list_runs(
 @handles(methods.WORKFLOW_RUNS_GET)
 async def get_run(app: Application, request: queries.WorkflowRunRef, caller: Caller) -> WorkflowRun:
     return await workflow_run(app, await runs.find(app, request.workflow_run_id, caller))
+
+
+@handles(methods.WORKFLOWS_GRAPH)
+async def graph(app: Application, request: queries.WorkflowRef, caller: Caller) -> Graph:
+    definition = await jobs.find(app, request.workflow_id, caller)
+    task = definition.job.spec.task
+    if not isinstance(task, spec.Workflow):
+        raise NotFound.because(f"{request.workflow_id} is a job, not a workflow")
+    return await asyncio.to_thread(_graph, task.nodes, definition.version)
+
+
+@handles(methods.WORKFLOW_RUNS_GRAPH)
+async def graph_of_run(app: Application, request: queries.WorkflowRunRef, caller: Caller) -> Graph:
+    definition = await definition_of_run(app, await runs.find(app, request.workflow_run_id, caller))
+    return await asyncio.to_thread(_graph, definition.nodes, definition.version)
+
+
+def _graph(nodes: Sequence[spec.Node], version: int) -> Graph:
+    edges = [(upstream, node.id) for node in nodes for upstream in node.depends_on]
+    layout = lay_out([node.id for node in nodes], edges)
+    return Graph(
+        nodes=[
+            GraphNode(
+                id=node.id,
+                layer=layout.nodes[node.id][0],
+                row=layout.nodes[node.id][1],
+                runs=node.task.summary[:_SUMMARY],
+                is_map=node.map is not None,
+            )
+            for node in nodes
+        ],
+        edges=[GraphEdge(start=a, end=b, bends=layout.bends.get((a, b), ())) for a, b in edges],
+        layers=layout.layers,
+        height=layout.height,
+        version=version,
+    )
 
 
 async def find(app: Application, workflow_id: str, caller: Caller) -> spec.Workflow:

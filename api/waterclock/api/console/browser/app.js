@@ -16,6 +16,20 @@ const PAGES = [
   ["/ui/runs", "Runs", () => import("./pages/runs.js")],
   ["/ui/runs/:run", "Run", () => import("./pages/run.js")],
   ["/ui/dead-letters", "Dead letters", () => import("./pages/dead_letters.js")],
+  ["/ui/jobs", "Jobs", () => import("./pages/jobs.js")],
+  ["/ui/jobs/new", "New job", () => import("./pages/job_new.js")],
+  ["/ui/jobs/:job", "Job", () => import("./pages/job.js")],
+  ["/ui/jobs/:job/edit", "Edit job", () => import("./pages/job_edit.js")],
+  ["/ui/workflows", "Workflows", () => import("./pages/workflows.js")],
+  ["/ui/workflows/:workflow", "Workflow", () => import("./pages/workflow.js")],
+  ["/ui/workflow-runs/:run", "Workflow run", () => import("./pages/workflow_run.js")],
+  ["/ui/calendar", "Calendar", () => import("./pages/calendar.js")],
+  ["/ui/backfills", "Backfills", () => import("./pages/backfills.js")],
+  ["/ui/fleet", "Fleet", () => import("./pages/fleet.js")],
+  ["/ui/audit", "Audit", () => import("./pages/audit.js")],
+  ["/ui/secrets", "Secrets", () => import("./pages/secrets.js")],
+  ["/ui/tokens", "Tokens", () => import("./pages/tokens.js")],
+  ["/ui/settings", "Settings", () => import("./pages/settings.js")],
 ];
 
 /** @type {Map<string, any>} */

@@ -25,9 +25,9 @@ export function Columns({ buckets, label }) {
   </figure>`;
 }
 
-/** How much of something is in use. @param {{used: number, of: number, label: string}} props */
-export function Meter({ used, of, label }) {
+/** How much of something is in use; with `goal`, how far it is. @param {{used: number, of: number, label: string, goal?: boolean}} props */
+export function Meter({ used, of, label, goal }) {
   const share = of ? Math.min(1, used / of) : 0;
-  return html`<span class="meter ${share > 0.95 ? "full" : ""}" role="img" aria-label=${label} title=${label}>
+  return html`<span class="meter ${goal ? "goal" : share > 0.95 ? "full" : ""}" role="img" aria-label=${label} title=${label}>
     <i style=${{ width: `${share * 100}%` }}></i></span>`;
 }

@@ -23,7 +23,6 @@ export const NAVIGATION = [
       { name: "Jobs", url: "/ui/jobs", icon: "M2.5 4h11M2.5 8h11M2.5 12h7", keys: "j" },
       { name: "Workflows", url: "/ui/workflows", icon: "M3 3h3v3H3zM10 3h3v3h-3zM6.5 10.5h3v3h-3zM4.5 6v2h7V6M8 8v2.5", keys: "w" },
       { name: "Calendar", url: "/ui/calendar", icon: "M2.5 4h11v9.5h-11zM2.5 7h11M5.5 2v3M10.5 2v3", keys: "c" },
-      { name: "Triggers", url: "/ui/triggers", icon: "M9 2 4 9h4l-1 5 5-7H8z" },
       { name: "Backfills", url: "/ui/backfills", icon: "M8 3 3 8l5 5M13 3 8 8l5 5" },
     ],
   },

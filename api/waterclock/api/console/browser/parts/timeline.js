@@ -4,7 +4,7 @@ import { span } from "../lib/format.js";
 import { Time } from "./parts.js";
 
 /** @type {Record<string, [string, string]>} what people call it, and its tone */
-const KINDS = {
+export const KINDS = {
   jitter: ["Jitter", "idle"],
   scheduler: ["Deciding", "gone"],
   waiting: ["Waiting for others", "wait"],
