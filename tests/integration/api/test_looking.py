@@ -195,6 +195,9 @@ async def test_the_end_of_what_a_running_attempt_says_is_read(house: Served) -> 
     assert (attempt.status, attempt.end_time, attempt.log_url) == ("RUNNING", None, f"{url}?attempt=1")
     await house.client.runs.cancel(run_id, now=True)
     await state_of(house, run_id, "CANCELLED")
+    (attempt,) = await house.client.runs.attempts(run_id)
+    assert attempt.status == "CANCELLED"
+    assert (attempt.cpu_seconds or 0) > 0
 
 
 async def _only_run(house: Served, job_id: str) -> str | None:
@@ -246,6 +249,18 @@ async def test_what_will_fire_is_listed_in_order(house: Served) -> None:
     assert by_job[paris.job_id]["job_name"] == "paris"
     tokyo = await listed(tz="Asia/Tokyo", job=paris.job_id)
     assert [fire["local"] for fire in tokyo] == ["2027-10-31T09:30:00+09:00"]
+    skipped = await house.http.post(
+        f"/v1/jobs/{paris.job_id}/skip", json={"scheduled_time": "2027-10-31T00:30:00Z"}
+    )
+    assert skipped.status_code == 200, skipped.text
+
+    async def marked() -> list[str | None]:
+        return [fire["note"] for fire in await listed(limit=2) if fire["job_id"] == paris.job_id]
+
+    await eventually(marked, "the fire to be marked", wanted=lambda notes: notes == ["skipped"])
+    soon = {"from": "2027-10-31T00:30:00Z", "to": "2027-10-31T00:31:00Z"}
+    alone = (await house.http.get("/v1/upcoming", params={**soon, "label": "plan=autumn"})).json()["items"]
+    assert [(fire["job_name"], fire["note"]) for fire in alone] == [("paris", "skipped")]
     by_client = [
         fire.time
         async for fire in house.client.upcoming.all(

@@ -73,10 +73,14 @@ class _Reader:
 
     async def read(self, count: int) -> list[MergedFire]:
         pool, namespace, request = self._app.pool, self._namespace, self._request
-        async for jobs in upcoming_fires.recurring_before(pool, namespace, request, self._start):
-            for job in jobs:
-                await self._add(job)
-            self._merged.forget_beyond(count)
+        for source in (
+            upcoming_fires.skipping(pool, namespace, request, self._end),
+            upcoming_fires.recurring_before(pool, namespace, request, self._start),
+        ):
+            async for jobs in source:
+                for job in jobs:
+                    await self._add(job)
+                self._merged.forget_beyond(count)
         found: list[MergedFire] = []
         async with aclosing(self._in_order()) as later:
             following = await _next(later)

@@ -25,7 +25,7 @@ class NextFire(Struct, frozen=True, kw_only=True):
     name: str
     schedule: Schedule
     next_run_at: datetime
-    skipped: frozenset[datetime] = frozenset()
+    skipped: frozenset[datetime]
     """Fires that are to be left out, and that have not come."""
 
 
@@ -33,8 +33,23 @@ async def recurring_before(
     pool: Pool, namespace: str, query: UpcomingQuery, end: datetime
 ) -> AsyncGenerator[list[NextFire], None]:
     """Jobs that fire again and again, and next before an instant; in no order."""
+    async for found in _all(pool, "recurring", namespace, query, end):
+        yield found
+
+
+async def skipping(
+    pool: Pool, namespace: str, query: UpcomingQuery, end: datetime
+) -> AsyncGenerator[list[NextFire], None]:
+    """Jobs of which a fire is to be left out, and that fire, or would, before an instant. They are among no others."""
+    async for found in _all(pool, "skipping", namespace, query, end):
+        yield found
+
+
+async def _all(
+    pool: Pool, statement: str, namespace: str, query: UpcomingQuery, end: datetime
+) -> AsyncGenerator[list[NextFire], None]:
     labels = Labels.read(query.label)
-    rows = pool.search_all(_SQL["recurring"], namespace, end, query.job, labels.pairs, labels.keys)
+    rows = pool.search_all(_SQL[statement], namespace, end, query.job, labels.pairs, labels.keys)
     async with aclosing(rows):
         async for found in rows:
             yield [_next_fire(row) for row in found]
@@ -62,4 +77,5 @@ def _next_fire(row: asyncpg.Record) -> NextFire:
         name=row["name"],
         schedule=Schedule() if row["schedule"] is None else _decode_schedule(row["schedule"]),
         next_run_at=row["next_run_at"],
+        skipped=frozenset(row["skipped"]),
     )
