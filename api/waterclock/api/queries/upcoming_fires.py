@@ -67,7 +67,7 @@ class _Reader:
         self._app = app
         self._request = request
         self._namespace = caller.namespace
-        self._start, self._end = datetime_of(after[0]), end
+        self._after, self._end = (datetime_of(after[0]), after[1]), end
         self._merged = MergedFires(after, instant_of(end))
         self._added = 0
 
@@ -75,7 +75,7 @@ class _Reader:
         pool, namespace, request = self._app.pool, self._namespace, self._request
         for source in (
             upcoming_fires.skipping(pool, namespace, request, self._end),
-            upcoming_fires.recurring_before(pool, namespace, request, self._start),
+            upcoming_fires.recurring_before(pool, namespace, request, self._after),
         ):
             async for jobs in source:
                 for job in jobs:
@@ -85,7 +85,7 @@ class _Reader:
         async with aclosing(self._in_order()) as later:
             following = await _next(later)
             while len(found) < count:
-                while following is not None and _is_first(following, self._merged.next_instant):
+                while following is not None and _is_first(following, self._merged.next_place):
                     await self._add(following)
                     following = await _next(later)
                 fire = self._merged.pop()
@@ -106,7 +106,7 @@ class _Reader:
         )
 
     async def _in_order(self) -> AsyncGenerator[NextFire, None]:
-        pages = upcoming_fires.between(self._app.pool, self._namespace, self._request, self._start, self._end)
+        pages = upcoming_fires.between(self._app.pool, self._namespace, self._request, self._after, self._end)
         async with aclosing(pages) as rows:
             async for jobs in rows:
                 for job in jobs:
@@ -140,6 +140,6 @@ async def _next(jobs: AsyncGenerator[NextFire, None]) -> NextFire | None:
     return None
 
 
-def _is_first(job: NextFire, instant: int | None) -> bool:
+def _is_first(job: NextFire, place: Place | None) -> bool:
     """Whether a job may fire before anything that is known."""
-    return instant is None or instant_of(job.next_run_at) <= instant
+    return place is None or (instant_of(job.next_run_at), job.job_id) < place

@@ -34,6 +34,8 @@ from waterclock.proto.verdicts import TERMINAL
 _CLOCK_SKEW = timedelta(seconds=2)
 """How far a caller's clock may be from the server's."""
 _BATCH = 500
+_FEW = 50
+"""Messages that wait here for a reader who is slow; one may be of a thousand jobs."""
 _SEQUENCE_DIGITS = 18
 
 
@@ -103,7 +105,7 @@ async def _conflated(
     read on either, so that nothing piles up here."""
     loop = asyncio.get_running_loop()
     pending, not_before = Conflation(), 0.0
-    async with _Streams.open(app, subjects, position) as log:
+    async with _Streams.open(app, subjects, position, batch=_FEW) as log:
         while True:
             waits = not_before if pending else None
             until = min((time for time in (waits, deadline) if time is not None), default=None)
@@ -191,15 +193,13 @@ class _Streams:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, app: Application, subjects: dict[str, str], position: _Position
+        cls, app: Application, subjects: dict[str, str], position: _Position, batch: int = _BATCH
     ) -> AsyncIterator["_Streams"]:
         after = {names.JOBS: position.jobs, names.RUNS: position.runs}
         async with AsyncExitStack() as stack:
             pulls = {
                 stream: await stack.enter_async_context(
-                    Pull.ordered(
-                        app.connection, stream, [subject], after_sequence=after[stream], batch=_BATCH
-                    )
+                    Pull.ordered(app.connection, stream, [subject], after_sequence=after[stream], batch=batch)
                 )
                 for stream, subject in subjects.items()
             }

@@ -17,6 +17,10 @@ from waterclock.proto.spec import Schedule
 
 _SQL = load_statements(SQL / "upcoming.sql")
 _ROWS = 1000
+
+Place = tuple[datetime, str]
+"""An instant and a job: those that fire at the same instant are in the order of their ids."""
+
 _decode_schedule = msgspec.json.Decoder(Schedule).decode
 
 
@@ -30,10 +34,10 @@ class NextFire(Struct, frozen=True, kw_only=True):
 
 
 async def recurring_before(
-    pool: Pool, namespace: str, query: UpcomingQuery, end: datetime
+    pool: Pool, namespace: str, query: UpcomingQuery, place: Place
 ) -> AsyncGenerator[list[NextFire], None]:
-    """Jobs that fire again and again, and next before an instant; in no order."""
-    async for found in _all(pool, "recurring", namespace, query, end):
+    """Jobs that fire again and again, and next up to a place; in no order."""
+    async for found in _all(pool, "recurring", namespace, query, *place):
         yield found
 
 
@@ -46,21 +50,21 @@ async def skipping(
 
 
 async def _all(
-    pool: Pool, statement: str, namespace: str, query: UpcomingQuery, end: datetime
+    pool: Pool, statement: str, namespace: str, query: UpcomingQuery, end: datetime, *last: str
 ) -> AsyncGenerator[list[NextFire], None]:
     labels = Labels.read(query.label)
-    rows = pool.search_all(_SQL[statement], namespace, end, query.job, labels.pairs, labels.keys)
+    rows = pool.search_all(_SQL[statement], namespace, end, query.job, labels.pairs, labels.keys, *last)
     async with aclosing(rows):
         async for found in rows:
             yield [_next_fire(row) for row in found]
 
 
 async def between(
-    pool: Pool, namespace: str, query: UpcomingQuery, start: datetime, end: datetime
+    pool: Pool, namespace: str, query: UpcomingQuery, place: Place, end: datetime
 ) -> AsyncGenerator[list[NextFire], None]:
-    """Jobs that fire next in [start, end), in that order."""
+    """Jobs that fire next after a place and before an instant, in that order."""
     labels = Labels.read(query.label)
-    after = ""
+    start, after = place
     while True:
         rows = await pool.search(
             _SQL["firing"], namespace, start, end, after, query.job, labels.pairs, labels.keys, _ROWS

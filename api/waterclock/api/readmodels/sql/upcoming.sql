@@ -14,12 +14,12 @@ SELECT s.job_id, s.next_run_at, s.skipped, d.name, d.spec -> 'schedule' AS sched
  LIMIT $8;
 
 -- name: recurring
--- Jobs that fire again and again, and next before an instant; without those of which a fire is to be left out.
+-- Jobs that fire again and again, and next up to a place; without those of which a fire is to be left out.
 SELECT s.job_id, s.next_run_at, s.skipped, d.name, d.spec -> 'schedule' AS schedule
   FROM waterclock.job_state s
   JOIN waterclock.job_definitions d USING (job_id)
  WHERE s.namespace = $1
-   AND s.next_run_at < $2
+   AND s.next_run_at <= $2 AND (s.next_run_at, s.job_id) <= ($2, $6::text)
    AND s.skipped = '{}'
    AND ($3::text IS NULL OR s.job_id = $3)
    AND ($4::jsonb IS NULL OR d.labels @> $4)

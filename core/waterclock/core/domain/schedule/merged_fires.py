@@ -46,8 +46,8 @@ class MergedFires:
         self._heap: list[tuple[int, str, int | None, MergedFire]] = []
 
     @property
-    def next_instant(self) -> int | None:
-        return self._heap[0][0] if self._heap else None
+    def next_place(self) -> Place | None:
+        return self._heap[0][:2] if self._heap else None
 
     def add(self, job: FiringJob) -> None:
         """A job of which nothing was handed out yet."""
