@@ -44,9 +44,10 @@ def _dumper() -> Any:
             return True
 
     def text(dumper: Any, value: str) -> Any:
-        return dumper.represent_scalar(
-            "tag:yaml.org,2002:str", value, style="|" if "\n" in value.strip("\n") else None
-        )
+        style = "|" if "\n" in value.strip("\n") else None
+        if not value.replace("\n", "").isprintable():
+            style = '"'  # what YAML takes for a line break, or leaves out
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, text)
     return Dumper

@@ -24,7 +24,7 @@ texts = st.text(
     st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20
 ) | st.sampled_from(
     ["2026-12-31", "12:30:00", "on", "null", "~", "1e3", "0o17", "- a", "#x", "a\nb\n", "\n a\n", " x ", "a\r\nb",
-     "&a", "*a"]
+     "&a", "*a", "\x85", "a\u2028b\n", "\ufeff", "\t", "a\n\tb", "\x1b[1m", "\xa0 x"]
 )  # fmt: skip
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**20), 10**20) | texts
