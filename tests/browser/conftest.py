@@ -10,7 +10,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Playwright,
+    expect,
+    sync_playwright,
+)
 
 from support.program import Program, program
 
@@ -32,6 +40,7 @@ def _chromium() -> str:
 @pytest.fixture(scope="session")
 def playwright() -> Iterator[Playwright]:
     _chromium()
+    expect.set_options(timeout=20_000)  # of two busy cores
     with sync_playwright() as found:
         yield found
 
