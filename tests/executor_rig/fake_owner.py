@@ -90,8 +90,10 @@ class FakeOwner:
         await self.give(item)
         return item
 
-    async def stop(self, run_id: str, *, to: str = "all", now: bool = False) -> None:
-        request = StopRequest(run_id=run_id, reason="cancelled by a test", now=now)
+    async def stop(
+        self, run_id: str, *, to: str = "all", now: bool = False, until: int | None = None
+    ) -> None:
+        request = StopRequest(run_id=run_id, reason="cancelled by a test", now=now, until=until)
         await self.connection.nc.publish(names.stop_subject(to), encode(request))
 
     async def said(self, executor_id: str, item: WorkItem, expected: bytes) -> bool:

@@ -132,8 +132,12 @@ async def test_every_client_of_ours_comes_with_its_token(attacked: Attacked) -> 
     assert attacked.program.cli("jobs").returncode == 0
 
 
-async def test_a_worker_serves_its_queue_with_a_token(attacked: Attacked, tmp_path: Path) -> None:
-    """And nothing it does there is more than its token allows."""
+@pytest.mark.parametrize("others", [0, 19], ids=["few routes", "many routes"])
+async def test_a_worker_serves_its_queue_with_a_token(
+    attacked: Attacked, tmp_path: Path, others: int
+) -> None:
+    """And nothing it does there is more than its token allows; but that who has many routes finds out that it may not
+    take work of exactly one priority."""
     worker, stop = Worker(queue="gpu"), StopSignal()
 
     @worker.handler("resize")
@@ -141,19 +145,26 @@ async def test_a_worker_serves_its_queue_with_a_token(attacked: Attacked, tmp_pa
         context.log("by a token")
         return sum(payload)
 
-    made = attacked.token("execute", queues=["gpu"], handlers=["resize"])
+    handlers = ["resize", *(f"other{number}" for number in range(others))]
+    made = attacked.token("execute", queues=["gpu"], handlers=handlers)
     settings = Settings(nats_url=f"nats://{attacked.address}", token=made["token"], data=tmp_path)
     executor = Executor(resolved(settings, "executor"), [worker], processes=False)
     running = asyncio.create_task(executor.run(stop))
     try:
-        body = {"name": "by token", "handler": "resize", "queue": "gpu", "payload": [1, 2]}
-        job = attacked.program.post("/v1/jobs", body)["job_id"]
-        run = await asyncio.to_thread(attacked.program.run_of, job)
-        assert (run["status"], run["output"]) == ("SUCCESS", 3)
+        async with asyncio.timeout(20):
+            await executor.taking_work.wait()
+        for priority in (0,) if others else (0, 49):
+            body = {"name": "by token", "handler": "resize", "queue": "gpu", "payload": [1, 2]}
+            job = attacked.program.post("/v1/jobs", {**body, "priority": priority})["job_id"]
+            run = await asyncio.to_thread(attacked.program.run_of, job, 60)
+            assert (run["status"], run["output"]) == ("SUCCESS", 3)
     finally:
         stop.set()
         await running
-    assert [line for line in attacked.program.violations() if made["token_id"] in line] == []
+    tried = [line for line in attacked.program.violations() if made["token_id"] in line]
+    asked = [line for line in tried if "CONSUMER.INFO.WORK.gpu=resize_light_p100" in line]
+    assert tried == asked
+    assert len(asked) == bool(others)
 
 
 async def test_while_no_api_is_there_who_is_in_stays_and_others_wait(attacked: Attacked) -> None:

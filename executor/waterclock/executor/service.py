@@ -118,17 +118,19 @@ class Executor:
             if self._workers:
                 await scope.enter_async_context(cache.follow())
             pools = await self._pools(scope, connection, publisher, warden, cache.value)
-            opened = [await self._open(scope, connection, shared, pool) for pool in pools]
-            heartbeat = self._heartbeat(control, in_flight)
             route = next((route for pool in pools for route in pool.routes), "")
-            heartbeat.lines = await may_take_lines(connection, route)
+            may_take = await may_take_lines(connection, route)
+            exact = may_take is not False
+            opened = [await self._open(scope, connection, shared, pool, exact) for pool in pools]
+            heartbeat = self._heartbeat(control, in_flight)
+            heartbeat.lines = bool(may_take)
             progress = ProgressReports(in_flight, frames.append, shared.reporter.partition_of)
             async with supervised() as tasks:
                 tasks.keep(shared.keepalive.run(), name="renew deliveries")
                 tasks.keep(shared.admission.concurrency.keep_renewed(), name="renew concurrency permits")
                 tasks.keep(shared.recalls.keep_known(), name="know what was recalled")
                 tasks.keep(heartbeat.run(), name="heartbeat")
-                if not heartbeat.lines:
+                if may_take is None:
                     tasks.spawn(_ask_again(heartbeat, connection, route), name="may it take lines")
                 tasks.keep(progress.run(), name="report progress")
                 tasks.keep(log_watch.run(), name="watch the log's identity")
@@ -195,7 +197,12 @@ class Executor:
         return pools
 
     async def _open(
-        self, scope: AsyncExitStack, connection: Connection, shared: "_SharedParts", pool: _Pool
+        self,
+        scope: AsyncExitStack,
+        connection: Connection,
+        shared: "_SharedParts",
+        pool: _Pool,
+        exact: bool,
     ) -> tuple[Dispatcher, Puller]:
         slots = Slots(pool.slots)
         self._slots.append(slots)
@@ -206,6 +213,7 @@ class Executor:
             slots,
             dispatch=dispatcher.dispatch,
             may_pull=lambda: len(shared.in_flight) < _MAX_IN_FLIGHT,
+            exact=exact,
         )
         dispatcher.on_free_slot = puller.wake
         scope.push_async_callback(dispatcher.close)
@@ -235,10 +243,11 @@ class Executor:
 
 
 async def _ask_again(heartbeat: Heartbeat, connection: Connection, route: str) -> None:
-    """The server may have been away, or have got to know our rights since."""
-    while not heartbeat.lines:
+    may_take: bool | None = None
+    while may_take is None:
         await asyncio.sleep(_RIGHTS_SECONDS)
-        heartbeat.lines = await may_take_lines(connection, route)
+        may_take = await may_take_lines(connection, route)
+    heartbeat.lines = may_take
 
 
 def _may_share_messages(workers: Sequence[Worker]) -> set[str]:

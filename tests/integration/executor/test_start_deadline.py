@@ -45,5 +45,9 @@ async def test_it_is_missed_when_it_is_taken_and_the_slot_goes_to_the_next(
             assert isinstance(event, RunsMissed)
             assert event.reason.startswith("start deadline of 30 s passed in the queue: it was due 6")
         await owner.nothing_left()
+        kinds = [type(event) for event in owner.of(fresh)]
+        assert kinds == [RunStarted, RunSucceeded], (
+            "that it starts is in the log before it does, however short it is"
+        )
     assert not (tmp_path / "ran").exists()
     assert not [event for item in stale for event in owner.of(item) if isinstance(event, RunStarted)]

@@ -53,6 +53,21 @@ async def test_a_program_may_clean_up_in_its_grace(owner: FakeOwner, settings: S
         assert end.exit_code == 3
 
 
+async def test_what_is_asked_for_again_after_it_was_cancelled_in_the_queue_runs(
+    owner: FakeOwner, settings: Settings
+) -> None:
+    """Whoever did not have it has heard of the stop all the same."""
+    async with running_executor(settings):
+        cancelled = owner.item(Argv(command=("true",)))
+        await owner.stop(cancelled.run_id, until=cancelled.queued)
+        again = msgspec.structs.replace(cancelled, queued=cancelled.queued + 1, attempt=2, first_attempt=2)
+        await owner.give(cancelled)
+        await owner.nothing_left()
+        assert owner.of(cancelled) == []
+        await owner.give(again)
+        assert (await owner.end_of(again, RunSucceeded)).attempt == 2
+
+
 async def test_a_handler_is_cancelled_where_it_waits(owner: FakeOwner, settings: Settings) -> None:
     worker = Worker()
     waiting = asyncio.Event()

@@ -149,6 +149,23 @@ def test_a_start_before_the_decision_makes_it_void_and_so_does_none_after_it() -
     for event in (queued, missed, began):
         evolve(second, event)
     assert not second.runs
+    ends: list[RunEvent] = [
+        RunReturned(run_id=queued.run_id, at=at(6), attempt=1, executor_id="a", started=at(4)),
+        RunFailed(
+            run_id=queued.run_id,
+            at=at(6),
+            attempt=1,
+            executor_id="a",
+            started=at(4),
+            reason="",
+            retry_at=at(9),
+        ),
+    ]
+    for ended in ends:
+        third = PartitionState()
+        for each in (queued, began, ended, missed):
+            evolve(third, each)
+        assert queued.run_id in third.runs, "it began, and goes on"
     by_executor = replace(missed, executor_id="a")
     assert transition("RUNNING", by_executor) == "MISSED", "it said that it starts, and that was too late"
 

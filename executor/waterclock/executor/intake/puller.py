@@ -25,7 +25,7 @@ import msgspec
 
 from waterclock.core.jetstream.access.work_consumers import ask_for_lines
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import LogError
+from waterclock.core.jetstream.errors import LogError, NotAllowed
 from waterclock.core.jetstream.messages import Delivery
 from waterclock.core.jetstream.work_queue import Acks, WorkQueue
 from waterclock.core.runtime.clock import now_us
@@ -65,14 +65,17 @@ class Puller:
         *,
         dispatch: Dispatch,
         may_pull: Callable[[], bool] = lambda: True,
+        exact: bool = True,
     ) -> None:
-        """`sources`: one for each route and tier that is served; those of other priorities are found here."""
+        """`sources`: one for each route and tier that is served; those of other priorities are found here. `exact`:
+        whether we may take from lines of exactly one priority."""
         self._connection = connection
         self._sources = {source.consumer: source for source in sources}
         self._served = {(source.route, source.tier): source.tiers_below for source in sources}
         self._slots = slots
         self._dispatch = dispatch
         self._may_pull = may_pull
+        self._exact = exact
         self._acks = Acks(connection)
         self._queue: WorkQueue | None = None
         self._tasks: Tasks | None = None
@@ -82,6 +85,7 @@ class Puller:
         self._began = False
         """Whether anything is pulled yet."""
         self._pull_over = asyncio.Event()
+        self._may_peek = True
         self._contended = asyncio.Event()
         """Several sources may hold something, and there is no free slot."""
 
@@ -286,6 +290,8 @@ class Puller:
 
     def _add(self, route: str, tier: str, line: str) -> None:
         consumer = names.work_consumer(route, tier, line)
+        if not self._exact and not line.isdigit():
+            return
         if (route, tier) in self._served and consumer not in self._sources:
             self._sources[consumer] = Source(route, tier, line, self._served[route, tier])
             self.wake()
@@ -304,7 +310,7 @@ class Puller:
                     await self._contended.wait()
             self._contended.clear()
             competing = [source for source in self._sources.values() if not source.quiet]
-            if len(competing) > 1 and self._slots.free <= 0:
+            if len(competing) > 1 and self._slots.free <= 0 and self._may_peek:
                 for source in competing:
                     if source.oldest_due is None:
                         await self._peek(source)
@@ -315,6 +321,8 @@ class Puller:
             backlog = await self._queue.backlog(source.consumer, source.subject)
             if backlog.oldest is not None:
                 source.head_is(decode_work(backlog.oldest)[0])
+        except NotAllowed:
+            self._may_peek = False  # with a token: it is as if all had just come
         except (LogError, msgspec.DecodeError):
             pass
 

@@ -143,10 +143,16 @@ def _which(event: RunEvent) -> int:
     return int(isinstance(event, NodeMarked) and event.succeeded)
 
 
+def _is_missed_in_queue(status: RunStatus | None, event: RunsMissed) -> bool:
+    """Whether the word that a queued attempt was not begun counts. Its owner's does not if somebody has begun it, which
+    it had not read; an executor's does also if it has said before that it begins."""
+    return status in (None, "QUEUED") or (status == "RUNNING" and bool(event.executor_id))
+
+
 def transition(status: RunStatus | None, event: RunEvent) -> RunStatus | None:
     """The state after an event, or None where the table has no such step: the event is stale and changes nothing."""
-    if status == "RUNNING" and type(event) is RunsMissed and not event.executor_id:
-        return None  # who said that nobody began it had not read that somebody did
+    if type(event) is RunsMissed and event.attempt is not None and not _is_missed_in_queue(status, event):
+        return None
     target = TRANSITIONS[status].get(type(event))
     if isinstance(target, tuple):
         return target[_which(event)]

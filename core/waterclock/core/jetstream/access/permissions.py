@@ -33,9 +33,10 @@ CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ"
 KICK = "$SYS.REQ.SERVER.*.KICK"
 
 _API = names.JETSTREAM_API
-_MOST_EXACT_ROUTES = 6
-"""The server is told each consumer that a worker may take from by its name, in one message of at most a megabyte. A
-token for more routes is not told those of exact priorities: their work is then ordered by ranges of priorities."""
+_MOST_EXACT_BYTES = 450_000
+"""The server is told each consumer that a worker may take from by its name, in one message of at most a megabyte, which
+is nearly twice what stands in it. A token for more routes, ten or so, is not told those of exact priorities: their work
+is then ordered by ranges of priorities."""
 _AUTH_TIMEOUT_SECONDS = 1.5
 """How long the server waits for an api to say whether somebody may come in."""
 _PULL_ANSWERED_WITHIN = "30s"
@@ -261,9 +262,11 @@ def worker_permissions(
     """
     api = names.EXECUTORS_API
     routes = [names.route_of(queue, handler) for queue in queues for handler in (None, *handlers)]
-    lines = (
-        names.LINES if len(routes) <= _MOST_EXACT_ROUTES else [line for line in names.LINES if line.isdigit()]
-    )
+    of_ranges = [line for line in names.LINES if line.isdigit()]
+    a_route = 2 * len(names.TIERS) * len(names.LINES)
+    is_exact = a_route * sum(len(route) + 40 for route in routes) <= _MOST_EXACT_BYTES
+    lines = names.LINES if is_exact else of_ranges
+    asked = [*of_ranges, names.LINES[-1]] if is_exact else of_ranges  # the last is how it finds out
     consumers = [names.work_consumer(*each) for each in product(routes, names.TIERS, lines)]
     publish = [
         *_REPORTS,
@@ -272,10 +275,10 @@ def worker_permissions(
         *(f"{api}.STREAM.INFO.{stream}" for stream in (names.RUNS,)),
         *(f"{api}.STREAM.MSG.GET.{stream}" for stream in (_CONTROL, _ARTIFACTS, _SECRETS)),
         *(
-            f"{api}.CONSUMER.{verb}.{names.WORK}.{name}"
-            for name in consumers
-            for verb in ("INFO", "MSG.NEXT")
+            f"{api}.CONSUMER.INFO.{names.WORK}.{names.work_consumer(*each)}"
+            for each in product(routes, names.TIERS, asked)
         ),
+        *(f"{api}.CONSUMER.MSG.NEXT.{names.WORK}.{name}" for name in consumers),
         *(f"$JS.ACK.{names.WORK}.{name}.>" for name in consumers),
     ]
     listen = [

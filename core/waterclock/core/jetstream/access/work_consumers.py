@@ -72,15 +72,17 @@ async def _find_lines(connection: Connection, route: str, tier: str) -> set[str]
     return {line for line, found in zip(names.LINES, there, strict=True) if found}
 
 
-async def may_take_lines(connection: Connection, route: str) -> bool:
-    """Whether we are let take work of exactly one priority: a token for very many routes is not."""
+async def may_take_lines(connection: Connection, route: str) -> bool | None:
+    """Whether we are let take work of exactly one priority: a token for many routes is not. None: no answer."""
     consumer = names.work_consumer(route, names.TIERS[0], names.LINES[-1])
     try:
         await connection.api(f"CONSUMER.INFO.{names.WORK}.{consumer}", timeout=2.0)
     except NotFound:
         return True
-    except LogError:
+    except NotAllowed:
         return False
+    except LogError:
+        return None
     return True
 
 
