@@ -1,8 +1,9 @@
 """Counts how the runs of each job went, an hour at a time, from the runs themselves.
 
 To add to a job's counts with every batch would cost a row for most runs, as jobs that fire now and then have one run in
-a batch. To count an hour of runs takes a microsecond a run, once the hour is over and whenever something has changed in
-it. What `run_stats` has more than all jobs together is of jobs that run once, or not counted yet.
+a batch. An hour is counted when something has changed in it, now and then, for at most a twentieth of the time; the
+more often a job runs, the less that is for each run. What `run_stats` has more than all jobs together is of jobs that
+run once, or not counted yet.
 """
 
 import logging
@@ -14,7 +15,7 @@ from waterclock.projector.write.database import statement
 
 _SHARE = 20
 """After each count, a pause so many times as long."""
-_LEAST_PAUSE = 10.0
+_LEAST_PAUSE = 5.0
 _MOST_SECONDS = 60
 """An hour that takes longer is left out: of so many runs nearly all are of jobs that run once."""
 

@@ -90,7 +90,11 @@ async def test_counts_are_those_of_the_runs(nats_url: str, log: Log, database_ur
                 await database.close()
 
         await eventually(
-            by_job, "hours to be counted", wanted=lambda found: found == [("often", 82, 8)], through=AWAY
+            by_job,
+            "hours to be counted",
+            within=60,
+            wanted=lambda found: found == [("often", 82, 8)],
+            through=AWAY,
         )
     await rebuild(settings(nats_url, database_url), lambda _: None)
     rebuilt, _ = await counted(database_url)

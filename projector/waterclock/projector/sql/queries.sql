@@ -119,8 +119,8 @@ WITH hours AS (DELETE FROM job_stats WHERE hour < $1), counted AS (DELETE FROM j
 DELETE FROM run_stats WHERE bucket < $1;
 
 -- name: stale_job_hour
--- The hour that was counted for jobs longest ago, or never, among those in which something has changed since. The other
--- numbers are primes: a run that failed and succeeds after all changes the sum.
+-- The hour that was counted for jobs longest ago, or never, among those in which something has changed since; not again
+-- within ten seconds. The other numbers are primes: a run that failed and succeeds after all changes the sum.
 SELECT s.bucket AS hour, s.fingerprint
   FROM (SELECT bucket, sum(success + 1000003 * failed + 7919 * missed + 104729 * skipped + 15485863 * cancelled)::bigint AS fingerprint
           FROM run_stats
@@ -128,6 +128,7 @@ SELECT s.bucket AS hour, s.fingerprint
          GROUP BY bucket) s
   LEFT JOIN job_stats_hours h ON h.hour = s.bucket
  WHERE s.fingerprint IS DISTINCT FROM h.fingerprint
+   AND (h.counted_at IS NULL OR h.counted_at < now() - interval '10 seconds')
  ORDER BY h.counted_at NULLS FIRST, s.bucket DESC
  LIMIT 1;
 
