@@ -4,7 +4,7 @@ import { get } from "../lib/api.js";
 import { declarationOf, scheduleWords, taskWords } from "../lib/definition.js";
 import { number, span, zone } from "../lib/format.js";
 import { onChanges } from "../lib/live.js";
-import { address, path, setQuery, withQuery } from "../lib/router.js";
+import { address, navigate, path, setQuery, withQuery } from "../lib/router.js";
 import { throttled, useResource } from "../lib/store.js";
 import { instantOf, localOf } from "../lib/zones.js";
 import { FireTable } from "../parts/fires.js";
@@ -32,6 +32,8 @@ export default function Job({ job: id }) {
   }, [id]);
 
   const data = job.data;
+  const isWorkflow = data?.task.kind === "workflow";
+  useEffect(() => void (isWorkflow && navigate(path("/ui/workflows", id), { replace: true })), [isWorkflow]);
   if (data === undefined) return job.error ? html`<${PageHead} title="Job" /><${Trouble} error=${job.error} retry=${job.reload} />` : html`<${Skeleton} rows=${8} />`;
   const reload = () => Promise.all([job.reload(), runs.reload(), fires.reload()]);
   return html`<div class="job" data-job-id=${id} data-status=${data.status}>

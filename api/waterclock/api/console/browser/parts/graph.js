@@ -52,7 +52,7 @@ export function GraphView({ graph, states, chosen, onChoose }) {
   const [scale, setScale] = useState(1);
   const fit = () => {
     const room = frame.current;
-    if (room) setScale(Math.max(0.2, Math.min(1, (room.clientWidth - 2) / width, width > 4000 ? 1 : Infinity)));
+    if (room) setScale(Math.max(0.5, Math.min(1, (room.clientWidth - 2) / width)));
   };
   useLayoutEffect(fit, [width]);
   const [path, heads] = useMemo(() => lines(graph), [graph]);
