@@ -40,14 +40,17 @@ async def test_files_are_kept_for_ever_and_packed(house: Served) -> None:
 
 
 async def test_paths_without_ui_are_the_api(house: Served) -> None:
-    assert (await house.http.get("/jobs")).json()["items"] is not None
+    assert (await house.http.get("/jobs/no-such-job")).json()["status"] == 404
 
 
 async def test_a_token_becomes_a_cookie_that_reads_and_from_our_page_writes(house: Served) -> None:
     async with browser(house) as http:
         assert (await http.get("/v1/whoami")).status_code == 401
+        nobody = await http.get("/v1/session")
+        assert (nobody.status_code, nobody.json()) == (200, None)
         signed = await http.post("/v1/session", json={"token": TOKEN})
         assert signed.status_code == 204
+        assert (await http.get("/v1/session")).json()["actor"] == "token:bootstrap"
         cookie = signed.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie

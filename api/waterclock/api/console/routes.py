@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from litestar import Request, Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
@@ -11,7 +12,9 @@ from waterclock.api.application import Application
 from waterclock.api.auth.sessions import LINK_SECONDS
 from waterclock.api.console import files
 from waterclock.api.console.cookie import ended_cookie, secret_of, session_cookie
+from waterclock.api.dispatch import answer
 from waterclock.api.errors import Invalid, NotFound, Unauthenticated
+from waterclock.proto import methods
 from waterclock.proto.methods import Method
 from waterclock.proto.queries import Nothing
 
@@ -52,6 +55,18 @@ def console(app: Application) -> list[HTTPRouteHandler]:
             return Response(file.packed, media_type=file.media_type, headers=headers)
         return Response(file.content, media_type=file.media_type, headers=headers)
 
+    @get(["/v1/session", "/session"])
+    async def who_is_here(request: AnyRequest) -> Response[bytes]:
+        """As `whoami`, but null for nobody: a browser writes every 401 down as an error of the page."""
+        try:
+            caller = app.gate.admit(methods.WHOAMI, request.headers.get("authorization"))
+        except Unauthenticated:
+            found = None
+        else:
+            found = await answer(app, methods.WHOAMI, Nothing(), caller)
+        headers = {"Cache-Control": "no-store"}
+        return Response(msgspec.json.encode(found), media_type="application/json", headers=headers)
+
     @post(["/v1/session", "/session"], status_code=200)
     async def sign_in(request: AnyRequest) -> Response[bytes]:
         asked = decoding.decode(await request.body(), SignIn)
@@ -73,7 +88,7 @@ def console(app: Application) -> list[HTTPRouteHandler]:
             await app.sessions.close(secret)
         return _nothing({"Set-Cookie": ended_cookie(request.scope)})
 
-    return [page, asset, sign_in, sign_out]
+    return [page, asset, who_is_here, sign_in, sign_out]
 
 
 async def _digest(app: Application, asked: SignIn) -> str:

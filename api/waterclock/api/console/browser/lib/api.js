@@ -101,12 +101,7 @@ export async function send(method, url, body, headers) {
 }
 
 export async function findIdentity() {
-  try {
-    session.value = await get("/v1/whoami");
-  } catch (error) {
-    if (error instanceof Problem && error.status === 401) session.value = null;
-    else throw error;
-  }
+  session.value = await get("/v1/session");
 }
 
 /** @param {{token: string} | {code: string}} by */
