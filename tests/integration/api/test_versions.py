@@ -181,6 +181,20 @@ async def test_what_if_changes_nothing_and_knows_daylight_saving(house: Served) 
     assert len((await house.client.jobs.versions("tried")).items) == 1
 
 
+async def test_what_if_marks_what_is_to_be_left_out(house: Served) -> None:
+    await house.client.jobs.create(job_id="left-out", command="true", cron="0 3 * * *")
+    skipped = await house.client.jobs.skip("left-out", note="holiday")
+
+    async def noted() -> bool:
+        found = await house.client.jobs.what_if("left-out", cron="0 */3 * * *")
+        return all(
+            [fire.note for fire in fires if fire.time == skipped.time] == ["skipped"]
+            for fires in (found.before, found.after)
+        )
+
+    await eventually(noted, "the read models to know")
+
+
 @pytest.mark.parametrize(
     ("body", "status", "field"),
     [

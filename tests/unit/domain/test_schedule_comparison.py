@@ -83,6 +83,28 @@ def test_a_job_fires_no_more_than_it_has_left() -> None:
     assert (len(none.after), none.removed) == (0, 5)
 
 
+def test_what_is_left_out_takes_nothing_of_what_is_left() -> None:
+    hourly = cron("0 * * * *", max_fires=5)
+    second = frozenset([NOW + HOUR])
+    found = compare(
+        Outlook(schedule=hourly, name="a", left=2, skipped=second),
+        Outlook(schedule=cron("0 * * * *"), name="a", skipped=second),
+        NOW,
+        NOW,
+        NOW + 4 * HOUR,
+    )
+    assert [fire.time[11:13] for fire in found.before] == ["08", "09", "10"]
+    assert (len(found.after), found.added) == (4, 1)
+    later = compare(
+        Outlook(schedule=hourly, name="a", left=2, skipped=second),
+        Outlook(schedule=hourly, name="a", left=2),
+        NOW,
+        NOW + 2 * HOUR,
+        NOW + 5 * HOUR,
+    )
+    assert ([fire.time[11:13] for fire in later.before], later.after) == (["10"], [])
+
+
 def test_what_is_due_at_once_is_due_then() -> None:
     once = Outlook(schedule=Schedule(schedule_type="IMMEDIATE"), name="a", at_once=NOW)
     over = Outlook(schedule=Schedule(schedule_type="IMMEDIATE"), name="a", is_over=True)

@@ -1,9 +1,10 @@
 """What an edit would do to when a job fires. It is checked and refused as an edit is, and nothing is changed."""
 
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
@@ -14,7 +15,8 @@ from waterclock.api.queries import jobs, workflows
 from waterclock.api.queries.schedules import fires_left
 from waterclock.api.readmodels.pool import ReadModelsAway
 from waterclock.api.registry import handles
-from waterclock.core.domain.instants import DAY, datetime_of, instant_of
+from waterclock.api.views import job_from_log
+from waterclock.core.domain.instants import DAY, datetime_of, instant_of, rfc3339
 from waterclock.core.domain.job import aggregate
 from waterclock.core.domain.schedule.comparison import Outlook, compare
 from waterclock.core.domain.schedule.fires import FireView
@@ -37,18 +39,20 @@ async def what_if(app: Application, request: JobWhatIf, caller: Caller) -> answe
     start, end = _range(request, now)
     definition = await jobs.find(app, request.job_id, caller)
     edited = await _edited(app, definition, request, now, caller)
-    shown = await jobs.job_answer(app, definition, caller)
     left = await _left(app, definition.job.spec.schedule, request.job_id)
+    row = await jobs.read_row(app, request.job_id, caller)
+    shown = job_from_log(definition, now, row)
+    skipped = frozenset() if row is None else frozenset(map(instant_of, row.skipped))
     compared = compare(
-        _as_it_is(definition.job, shown, left),
-        _as_it_would_be(definition.job, edited, shown, left),
+        structs.replace(_as_it_is(definition.job, shown, left), skipped=skipped),
+        structs.replace(_as_it_would_be(definition.job, edited, shown, left), skipped=skipped),
         now,
         start,
         end,
     )
     return answers.WhatIf(
-        before=_fires(compared.before),
-        after=_fires(compared.after),
+        before=_fires(compared.before, skipped),
+        after=_fires(compared.after, skipped),
         added=compared.added,
         removed=compared.removed,
         status=shown.status,
@@ -134,5 +138,10 @@ def _as_it_would_be(
     return Outlook(schedule=after, name=edited.spec.name, at_once=edited.due_now, left=left)
 
 
-def _fires(found: list[FireView]) -> list[answers.Fire]:
-    return [answers.Fire(time=fire.time, local=fire.local, note=fire.note) for fire in found]
+def _fires(found: list[FireView], skipped: Collection[Instant]) -> list[answers.Fire]:
+    """Somebody may have asked to leave one out: that outlasts an edit."""
+    times = {rfc3339(time) for time in skipped}
+    return [
+        answers.Fire(time=fire.time, local=fire.local, note="skipped" if fire.time in times else fire.note)
+        for fire in found
+    ]

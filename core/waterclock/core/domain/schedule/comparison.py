@@ -25,6 +25,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """How many of its `max_fires` it may still take; None: it has no such limit."""
     is_over: bool = False
     """It will not fire again."""
+    skipped: frozenset[Instant] = frozenset()
+    """Times that are to be left out. They are shown, but take nothing of what is left."""
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -63,10 +65,22 @@ def _fires(outlook: Outlook, now: Instant, start: Instant, end: Instant) -> list
         return [Fire(outlook.at_once)] if start <= outlook.at_once < end else []
     fires = compile(outlook.schedule, outlook.name)
     most = MOST_FIRES + 1
-    if outlook.left is not None:
-        taken = fires.count_between(now, start, limit=outlook.left) if now < start else 0
-        most = min(most, outlook.left - taken)
-    return fires.between(start, end, most)
+    if outlook.left is None:
+        return fires.between(start, end, most)
+    skipped = outlook.skipped
+    passed = fires.count_between(now, start, limit=outlook.left + len(skipped)) if now < start else 0
+    left = outlook.left - passed + sum(now <= time < start for time in skipped)
+    return _taken(fires.between(start, end, min(most, max(0, left + len(skipped)))), left, skipped)
+
+
+def _taken(fires: Iterable[Fire], left: int, skipped: frozenset[Instant]) -> list[Fire]:
+    found: list[Fire] = []
+    for fire in fires:
+        if left <= 0:
+            break
+        left -= fire.scheduled not in skipped
+        found.append(fire)
+    return found
 
 
 def _until(end: Instant, fires: Iterable[Fire]) -> list[Fire]:
