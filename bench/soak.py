@@ -139,6 +139,10 @@ async def soak(minutes: float, rate: int, seed: int, kill_every: float) -> Soak:
                     await soaking.answered()
                     ended, others = await _settled(connection["database"], soaking.accepted)
                 audit = (await http.get("/v1/audit", timeout=300)).text.strip().splitlines()[-1]
+                compared = await http.get("/v1/consistency", params={"sample": 500}, timeout=300)
+                result = json.loads(compared.text.strip().splitlines()[-1])
+                for each in result.get("disagreements", []):
+                    print(f"doors disagree: {each}", flush=True)
             return Soak(
                 minutes=minutes,
                 rate=rate,
@@ -148,6 +152,7 @@ async def soak(minutes: float, rate: int, seed: int, kill_every: float) -> Soak:
                 succeeded=ended,
                 others=others,
                 faults=json.loads(audit).get("faults", 0),
+                disagreements=0 if result["ok"] else max(1, result.get("count", 1)),
                 kills=soaking.kills,
                 samples=soaking.samples,
             )

@@ -33,12 +33,16 @@ class Soak(Struct, frozen=True, kw_only=True):
     """Runs that did not succeed, by status."""
     faults: int
     """What the audit complains of."""
+    disagreements: int = 0
+    """Where REST, SQL, why, queues and the log do not say the same; 0 also in what was kept before that was asked."""
     kills: list[tuple[float, str]]
     samples: list[Sample]
 
     @property
     def clean(self) -> bool:
-        return self.succeeded == self.accepted and not self.others and not self.faults
+        return (
+            self.succeeded == self.accepted and not self.others and not self.faults and not self.disagreements
+        )
 
     def verdict(self) -> dict[str, Any]:
         return {
@@ -47,6 +51,7 @@ class Soak(Struct, frozen=True, kw_only=True):
             "succeeded": self.succeeded,
             "others": self.others,
             "audit_faults": self.faults,
+            "disagreements": self.disagreements,
             "kills": len(self.kills),
             "memory_mb": {name: list(self.memory(name)) for name in self.processes},
             "clean": self.clean,

@@ -101,6 +101,10 @@ def audit_complaints(history: History) -> list[str]:
     return history.audit
 
 
+def doors_disagree(history: History) -> list[str]:
+    return history.disagreements
+
+
 def left_behind(history: History) -> list[str]:
     left = history.leftovers
     counts = {
@@ -130,6 +134,7 @@ CHECKERS = (
     doubled,
     effects_unlike_outcomes,
     audit_complaints,
+    doors_disagree,
     left_behind,
     grown,
 )

@@ -74,6 +74,8 @@ class History(Struct, kw_only=True):
     outcomes: list[Outcome] = []
     audit: list[str] = []
     """What `waterclock audit` complains of."""
+    disagreements: list[str] = []
+    """What `waterclock doctor --all` complains of: two doors that do not say the same."""
     leftovers: Leftovers = Leftovers()
     memory: list[Memory] = []
 

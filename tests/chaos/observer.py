@@ -49,6 +49,7 @@ class Observer:
             history.leftovers = await self._leftovers(http)
             # Fires that were caught up late: nothing is under way any more, so this is the last word.
             history.outcomes = await self._outcomes(http, history, prefix, within)
+            history.disagreements = await self._disagreements(http)
         after = {name: (pid, resident_mb(pid)) for name, pid in self._pids().items()}
         history.memory = [
             Memory(process=name, before_mb=self._memory[pid], after_mb=now)
@@ -118,6 +119,19 @@ class Observer:
         findings = said.get("findings", [])
         assert isinstance(findings, list)
         return [json.dumps(finding) for finding in findings]
+
+    async def _disagreements(self, http: httpx.AsyncClient) -> list[str]:
+        async def report() -> dict[str, object] | None:
+            answer = await http.get("/v1/consistency", params={"all": "true"}, timeout=150)
+            if answer.status_code != 200:
+                return None
+            said: dict[str, object] = json.loads(answer.text.strip().splitlines()[-1])
+            return said if said["read"] == 1 else None
+
+        said = await eventually(report, "all doors to be compared", 200, through=AWAY)
+        found = said["disagreements"]
+        assert isinstance(found, list)
+        return [] if said["ok"] else [str(said["note"]), *map(json.dumps, found)]
 
     # -- leftovers ----------------------------------------------------------------------------------------
 

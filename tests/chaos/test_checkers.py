@@ -92,6 +92,10 @@ def audit_fault(history: History) -> None:
     history.audit = ['{"fault": "decided_twice"}']
 
 
+def disagreement(history: History) -> None:
+    history.disagreements = ['{"about": "once@1", "field": "status"}']
+
+
 def queue_not_empty(history: History) -> None:
     history.leftovers = Leftovers(queued=1)
 
@@ -129,6 +133,7 @@ PLANTED: list[tuple[Callable[[History], None], str]] = [
     (success_without_effect, "effects_unlike_outcomes"),
     (effect_of_nobody, "effects_unlike_outcomes"),
     (audit_fault, "audit_complaints"),
+    (disagreement, "doors_disagree"),
     (queue_not_empty, "left_behind"),
     (lease_left, "left_behind"),
     (slot_left, "left_behind"),

@@ -133,6 +133,13 @@ class Program:
             check=False,
         )
 
+    def disagreements(self) -> list[str]:
+        """Where REST, SQL, why, the queues and the log do not say the same, of all jobs and runs there are."""
+        answer = self.http.get("/v1/consistency", params={"all": "true"}, timeout=150)
+        assert answer.status_code == 200, f"{answer.status_code} {answer.text}"
+        result = json.loads(answer.text.strip().splitlines()[-1])
+        return [] if result["ok"] else [result["note"], *map(str, result["disagreements"])]
+
     def run_of(self, job_id: str, deadline: float = 30.0) -> dict[str, Any]:
         """The job's latest run once it has ended."""
 
@@ -148,11 +155,16 @@ ENDED = ("SUCCESS", "FAILED", "TIMED_OUT", "CANCELLED", "SKIPPED", "MISSED")
 
 
 @contextmanager
-def program(data: Path, *flags: str, environment: Mapping[str, str] | None = None) -> Iterator[Program]:
+def program(
+    data: Path, *flags: str, environment: Mapping[str, str] | None = None, compare: bool = True
+) -> Iterator[Program]:
+    """`compare`: in the end all its doors must say the same."""
     started = Program(data, *flags, environment=environment)
     try:
         started.start()
         yield started
+        if compare and started._process is not None:
+            assert (found := started.disagreements()) == [], "\n".join(found)
     finally:
         if started._process is not None:
             assert started.stop() == 0, started.log()[-3000:]
