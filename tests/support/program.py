@@ -135,7 +135,12 @@ class Program:
 
     def disagreements(self) -> list[str]:
         """Where REST, SQL, why, the queues and the log do not say the same, of all jobs and runs there are."""
-        answer = self.http.get("/v1/consistency", params={"all": "true"}, timeout=150)
+        answer = self.http.get(
+            "/v1/consistency",
+            params={"all": "true"},
+            headers={"Authorization": f"Bearer {self.connection['token']}"},  # it may have been replaced
+            timeout=150,
+        )
         assert answer.status_code == 200, f"{answer.status_code} {answer.text}"
         result = json.loads(answer.text.strip().splitlines()[-1])
         return [] if result["ok"] else [result["note"], *map(str, result["disagreements"])]

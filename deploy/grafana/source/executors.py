@@ -89,7 +89,8 @@ def dashboard() -> dict[str, Any]:
                     ),
                     table(
                         "Queues",
-                        """SELECT queue, handler, tier, priority, waiting, running, redelivered, pulls, oldest_time
+                        """SELECT queue, handler, tier, priority, waiting, due, running, missing, redelivered, pulls,
+                                  oldest_time
                            FROM waterclock.queues ORDER BY waiting DESC, queue, tier, priority""",
                     ),
                 ],
