@@ -236,16 +236,18 @@ def test_each_scope_does_what_it_may(
 
 
 def test_the_same_is_copied_for_elsewhere(opened: Opened, waterclock: Program) -> None:
-    define(waterclock, "copied", command=["echo", "a b"], labels={"team": "data"}, schedule="*/5 * * * *")
-    page = opened("/ui/jobs/copied", permissions=["clipboard-read", "clipboard-write"])
+    define(
+        waterclock, "said-elsewhere", command=["echo", "a b"], labels={"team": "data"}, schedule="*/5 * * * *"
+    )
+    page = opened("/ui/jobs/said-elsewhere", permissions=["clipboard-read", "clipboard-write"])
     copied = {}
     for name in ("Command line", "curl", "YAML"):
         page.get_by_role("button", name="Copy as").click()
         page.get_by_role("button", name=re.compile(f"^{name}")).click()
         expect(page.get_by_text("Copied").first).to_be_visible()
         copied[name] = page.evaluate("navigator.clipboard.readText()")
-    assert copied["Command line"] == "waterclock run-now copied"
-    assert f"{quote('copied')}/runNow" in copied["curl"]
+    assert copied["Command line"] == "waterclock run-now said-elsewhere"
+    assert f"{quote('said-elsewhere')}/runNow" in copied["curl"]
     (waterclock.data.parent / "copied.yaml").write_text(copied["YAML"])
     applied = waterclock.cli("apply", "-f", str(waterclock.data.parent / "copied.yaml"))
     assert "unchanged" in applied.stdout, applied.stdout + applied.stderr

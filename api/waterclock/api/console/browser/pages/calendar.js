@@ -8,7 +8,7 @@ import { address, path, setQuery, withQuery } from "../lib/router.js";
 import { instantOf, localOf, offsetAt } from "../lib/zones.js";
 import { asKnown, FireNote } from "../parts/fires.js";
 import { skipNext } from "../parts/job_actions.js";
-import { Button, CopyAs, Empty, PageHead, Panel, Skeleton, Tabs, Time, Trouble } from "../parts/parts.js";
+import { Button, CopyAs, Empty, PageHead, Panel, quoted, Skeleton, Tabs, Time, Trouble } from "../parts/parts.js";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -63,7 +63,7 @@ export default function Calendar() {
   const zones = [...new Set([ownZone, "UTC", zone.value, tz])];
   const chosen = cell ? found.fires.filter((fire) => cellOf(fire.local, week) === cell) : found.fires;
   return html`<${PageHead} title="Calendar" lead=${html`${here && found.done ? `${plural(found.fires.length, "fire")}${found.more ? " and more" : ""}` : "…"} from <${Time} at=${from} full /> to <${Time} at=${to} full />`}>
-      <${CopyAs} cli=${`waterclock upcoming --from ${from} --to ${to} --tz ${tz}`} curl=${{ path: url }} /><//>
+      <${CopyAs} cli=${["waterclock upcoming", `--from ${from}`, `--to ${to}`, `--tz ${tz}`, filter.job && `--job ${quoted(filter.job)}`, filter.label && `--label ${quoted(filter.label)}`].filter(Boolean).join(" ")} curl=${{ path: url }} /><//>
     <div class="filters"><${Tabs} label="Range" value=${week ? "7" : "1"} options=${[["1", "24 hours"], ["7", "7 days"]]} onChange=${setRange} />
       <button type="button" class="button plain" aria-label="Earlier" onClick=${() => move(-1)}>‹</button><button type="button" class="button plain" onClick=${() => setQuery({ from: null, to: week ? shifted(new Date().toISOString(), 7) : null, cell: null })}>Now</button><button type="button" class="button plain" aria-label="Later" onClick=${() => move(1)}>›</button>
       <label class="inline-label">Starting <input type="datetime-local" value=${localOf(from, tz).slice(0, 16)} onChange=${(/** @type {any} */ event) => {
@@ -74,7 +74,7 @@ export default function Calendar() {
       ${Object.entries(filter).map(([name, value]) => value && html`<button type="button" key=${name} class="chip" aria-label=${`Remove the filter ${name} ${value}`} onClick=${() => setQuery({ [name]: null })}><span class="quiet">${name}</span> ${value} ✕</button>`)}</div>
     ${found.error && here && html`<${Trouble} error=${found.error} retry=${() => load()} stale=${found.fires.length > 0} />`}
     ${here && found.more && found.done && html`<p class="load quiet"><span>Only the first ${number(MOST)} fires are shown, up to <${Time} at=${found.fires[found.fires.length - 1].time} full />. Choose a shorter time, or a label.</span></p>`}
-    <div class="two-columns calendar-columns"><${Panel} title=${week ? "By the hour" : "By the minute"} aside=${html`<${Scale} most=${cells.most} />`}>
+    <div class="two-columns calendar-columns"><${Panel} title=${week ? "By the hour" : "By the minute"} aside=${cells.most > 1 && html`<${Scale} most=${cells.most} />`}>
       ${here ? html`<${Heat} cells=${cells} from=${from} to=${to} tz=${tz} week=${week} chosen=${cell} />` : html`<${Skeleton} rows=${6} />`}<//>
     <${Panel} title=${cell ? cellWords(cell) : "Fires"} flush aside=${cell ? html`<button type="button" class="button link" onClick=${() => setQuery({ cell: null }, { replace: true })}>Show all</button>` : ""}>
       ${!here ? html`<div class="pad"><${Skeleton} rows=${6} /></div>` : chosen.length ? html`<${Fires} fires=${chosen} reload=${load} whole=${Boolean(cell || filter.job)} />` : html`<${Empty} title="Nothing fires" command=${'waterclock submit tick --cron "*/5 * * * *" -- date'}>${cell || filter.job ? "" : "No schedule has a fire in this time."}<//>`}<//></div>`;

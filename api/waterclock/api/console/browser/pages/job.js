@@ -14,6 +14,7 @@ import { RunBars } from "../parts/run_bars.js";
 import { Versions } from "../parts/versions.js";
 
 const WEEK = 7 * 86_400_000;
+const MONTH = 30 * 86_400_000;
 
 /** To the hour, so that the same is asked for all the time. @param {number} ms */
 const hour = (ms) => new Date(Math.ceil((Date.now() + ms) / 3_600_000) * 3_600_000).toISOString().slice(0, 19) + "Z";
@@ -61,7 +62,7 @@ function useFires(id, job) {
   const [state, setState] = useState(/** @type {any} */ ({ data: undefined, error: null, loading: true }));
   const reload = async () => {
     try {
-      const coming = await get(withQuery("/v1/upcoming", { job: id, from: new Date().toISOString(), to: new Date(Date.now() + 31 * 86_400_000).toISOString(), limit: 12 }));
+      const coming = await get(withQuery("/v1/upcoming", { job: id, from: new Date().toISOString(), to: new Date(Date.now() + MONTH).toISOString(), limit: 12 }));
       const data = coming.items.length ? coming.items : (await get(`${path("/v1/jobs", id)}/next?n=8`)).fires;
       setState({ data, error: null, loading: false });
     } catch (error) {

@@ -241,8 +241,8 @@ function readFilter(text) {
 }
 
 /** @param {Record<string, string>} filter */
-function commandLine(filter) {
-  return ["waterclock jobs", ...Object.entries(filter).map(([name, value]) => `--${name.replace("_", "-")} ${quoted(value)}`)].join(" ");
+function commandLine({ schedule_type: _, ...filter }) {
+  return ["waterclock jobs", ...Object.entries(filter).map(([name, value]) => `--${name === "q" ? "search" : name} ${quoted(value)}`)].join(" ");
 }
 
 /** @param {{filtered: boolean}} props */
