@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from waterclock.core.domain import ids
 from waterclock.core.domain.explain.audit import Auditor
@@ -32,7 +33,7 @@ def item(spec: JobSpec = SPEC, **fields: Any) -> WorkItem:
 
 
 def late() -> RunsMissed:
-    event = missed_in_queue(item(), 0, NOON + 31 * SECOND)
+    event = missed_in_queue(item(), 0, NOON + 31 * SECOND, "an executor")
     assert event is not None
     return event
 
@@ -87,6 +88,14 @@ def test_why_tells_of_the_queue() -> None:
         "it is MISSED: the fire was missed: start deadline of 30 s passed in the queue"
     )
     assert "97% of its time (30 s): queued, until an executor took it" in found.answer
+
+
+def test_why_does_not_tell_of_an_executor_where_there_was_none() -> None:
+    events: list[RunEvent] = [queued(), replace(late(), executor_id="")]
+    records = [Recorded(sequence=n, writer="w", event=event) for n, event in enumerate(events)]
+    job = [(7, JobCreated(job_id="nightly", spec=SPEC, at=1, created_at=1, actor="ada"))]
+    found = explain_run(RUN, records, job, NOON + 60 * SECOND)
+    assert "97% of its time (30 s): queued, and no executor took it" in found.answer
 
 
 def test_the_audit_counts_it_as_missed_and_finds_nothing_wrong() -> None:

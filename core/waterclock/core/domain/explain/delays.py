@@ -154,6 +154,8 @@ def _take(clock: _Clock, event: RunEvent) -> None:
             clock.turn(event.at, None)
         case RunsMissed():
             clock.begin("scheduler", event.scheduled)
+            if clock.kind == "queue" and event.attempt is not None and not event.executor_id:
+                clock.explain("queued, and no executor took it")
             clock.turn(event.at, None)
         case RunStarted():
             clock.turn(event.at, "execution", attempt=event.attempt)

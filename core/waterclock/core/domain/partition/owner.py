@@ -180,9 +180,11 @@ class Owner:
 
     def observe_own_frame(self, sequence: int) -> None:
         """A frame of decisions has been read back: so has all that was in the log before it."""
+        missed = self._start_deadlines.has_unconfirmed
         for run_id in self._unread.read_back(sequence):
             self._decisions.confirm(run_id)
-            self._start_deadlines.confirm(run_id)
+            if missed:
+                self._start_deadlines.confirm(run_id)
 
     def observe_frame(self, frame: Frame, sequence: int) -> None:
         """An executor or the api wrote to the partition's log. Raises Diverged."""
