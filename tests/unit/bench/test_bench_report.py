@@ -98,11 +98,49 @@ def test_the_fastest_comes_first_and_ours_is_among_them() -> None:
 
 def test_a_target_that_is_missed_says_by_how_much() -> None:
     bulk = next(target for target in TARGETS if target.what.startswith("bulk submit"))
-    assert bulk.verdict(bulk.read(results(*ours(rate=4_000)))) == "**missed by 2.0×**"
-    assert bulk.verdict(bulk.read(results(*ours(rate=8_000)))) == "reached"
+    assert bulk.verdict(bulk.read(results(*beside_the_fastest(rate=6_000)))) == "**missed by 2.0×**"
+    assert bulk.verdict(bulk.read(results(*beside_the_fastest(rate=12_000)))) == "reached"
     assert bulk.verdict(bulk.read(results())) == "not measured"
     lag = next(target for target in TARGETS if target.what.startswith("5,000"))
     assert lag.verdict(lag.read(results(*ours(lag=500.0)))) == "**missed by 2.0×**"
+
+
+def test_the_two_fastest_stand_beside_ours_fastest_first() -> None:
+    text = render(results(*beside_the_fastest(rate=6_000)))
+    assert (
+        "| graphile-worker (0.17) | 12,000/s | 12,000, 12,000 | 2.00× | 0.0700 ms | 200 ms | deletes |"
+        in text
+    )
+    assert text.index("| graphile-worker (0.17)") < text.index("| **waterclock** | 6,000/s")
+
+
+def beside_the_fastest(*, rate: int) -> tuple[Result, Result]:
+    common = {"server": "postgres", "lag_p99_ms": 200.0}
+    return (
+        Result(
+            name="fastest/waterclock",
+            figures={
+                **common,
+                "title": "waterclock",
+                "rate": rate,
+                "rounds": f"{rate:,}",
+                "remark": "keeps",
+            },
+            cpu={"total": 0.15},
+        ),
+        Result(
+            name="fastest/graphile-worker",
+            figures={
+                **common,
+                "title": "graphile-worker",
+                "rate": 12_000,
+                "rounds": "12,000, 12,000",
+                "remark": "deletes",
+                "versions": "0.17",
+            },
+            cpu={"total": 0.07},
+        ),
+    )
 
 
 def test_a_peer_that_cannot_be_had_is_named() -> None:
