@@ -43,6 +43,7 @@ async def counted(url: str) -> tuple[list[Any], list[Any]]:
 async def tell(log: Log) -> None:
     await log.jobs(created("often", schedule=EVERY_MINUTE))
     await log.jobs(created("once"))
+    await log.jobs(created("frame~0"))
     for minute in range(90):
         run = queued("often", T0 + minute * MINUTE)
         took = run.at + 2000 + minute * minute * SECOND // 100
@@ -52,6 +53,8 @@ async def tell(log: Log) -> None:
             await log.runs(run, succeeded(run, at=took))
     only = queued("once", T0)
     await log.runs(only, succeeded(only))
+    batched = queued("frame~0", T0)
+    await log.runs(batched, succeeded(batched))
     await log.runs(
         RunSkipped(
             run_id="often@x", at=T0, version=1, scheduled=T0, due=T0, reason="overlap", because_of="y"
@@ -69,7 +72,7 @@ async def test_counts_are_those_of_the_runs(nats_url: str, log: Log, database_ur
         kept, anew = await counted(database_url)
         assert kept == anew
         hours = [row for row in kept if row[1] == 3600]
-        assert sum(row[5] for row in hours) == 82
+        assert sum(row[5] for row in hours) == 83
         assert [sum(row[column] for row in hours) for column in (6, 7, 8)] == [9, 60, 1]
         bad = queued("often", T0 + 3 * MINUTE)
         again = queued("often", T0 + 3 * MINUTE, attempt=2, at=T0 + 2 * HOUR)

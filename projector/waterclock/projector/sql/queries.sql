@@ -144,7 +144,7 @@ SELECT c.namespace, $1::timestamptz, c.job_id,
        sum(skipped) FILTER (WHERE kind = 3), sum(cancelled) FILTER (WHERE kind = 3),
        coalesce(string_to_array(string_agg(duration || ',' || runs, ',') FILTER (WHERE kind = 1 AND duration IS NOT NULL), ',')::integer[], '{}'),
        coalesce(string_to_array(string_agg(lag || ',' || runs, ',') FILTER (WHERE kind = 2 AND lag IS NOT NULL), ',')::integer[], '{}')
-  FROM (SELECT r.namespace, r.job_id, duration, lag, grouping(duration, lag) AS kind, count(*) AS runs,
+  FROM (SELECT r.namespace, r.root, r.job_id, duration, lag, grouping(duration, lag) AS kind, count(*) AS runs,
                count(*) FILTER (WHERE status = 'SUCCESS') AS success,
                count(*) FILTER (WHERE status IN ('FAILED', 'TIMED_OUT')) AS failed,
                sum(fires) FILTER (WHERE status = 'MISSED') AS missed,
@@ -152,16 +152,16 @@ SELECT c.namespace, $1::timestamptz, c.job_id,
                count(*) FILTER (WHERE status = 'CANCELLED') AS cancelled
           FROM (SELECT DISTINCT namespace FROM run_stats WHERE seconds = 3600 AND bucket = $1) n
          CROSS JOIN LATERAL (
-               SELECT namespace, job_id, status, fires, histogram_index(end_time - start_time) AS duration,
+               SELECT namespace, split_part(run_id, '@', 1) AS root, job_id, status, fires, histogram_index(end_time - start_time) AS duration,
                       histogram_index(start_time - due_time) AS lag
                  FROM job_runs
                 WHERE namespace = n.namespace
                   AND scheduled_time >= $1 AND scheduled_time < $1 + interval '1 hour'
                   AND created_at >= $1 - interval '2 days'
                   AND status NOT IN ('WAITING', 'QUEUED', 'RUNNING', 'RETRYING')) r
-         GROUP BY GROUPING SETS ((r.namespace, r.job_id), (r.namespace, r.job_id, duration), (r.namespace, r.job_id, lag))) c
-  LEFT JOIN job_definitions d ON d.job_id = split_part(c.job_id, '~', 1)
- WHERE position('~' IN c.job_id) > 0
+         GROUP BY r.namespace, r.root, r.job_id, GROUPING SETS ((), (duration), (lag))) c
+  LEFT JOIN job_definitions d ON d.job_id = c.root
+ WHERE c.job_id <> c.root
     OR coalesce(d.spec #>> '{schedule,schedule_type}', 'IMMEDIATE') NOT IN ('IMMEDIATE', 'FUTURE')
  GROUP BY c.namespace, c.job_id;
 

@@ -23,8 +23,7 @@ SELECT to_jsonb(s) - 'place' || jsonb_build_object('job_name', d.name, 'labels',
   LEFT JOIN LATERAL (
        SELECT name, labels
          FROM waterclock.job_definitions
-        WHERE job_id IN (s.job_id, split_part(s.job_id, '~', 1))
-        ORDER BY length(job_id) DESC
+        WHERE job_id = split_part(s.run_id, '@', 1)
         LIMIT 1) d ON true
  WHERE s.place = $9 OR {matches}
  ORDER BY s.scheduled_time DESC, s.run_id DESC

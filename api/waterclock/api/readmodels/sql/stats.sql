@@ -28,14 +28,22 @@ SELECT date_bin(make_interval(secs => $5::integer), hour, 'epoch') AS step, job_
  GROUP BY 1, 2;
 
 -- name: counted_by_label
--- How the runs of jobs went, by the value of a label that they have now.
-SELECT date_bin(make_interval(secs => $5::integer), s.hour, 'epoch') AS step, d.labels ->> $4 AS key,
+-- How the runs of jobs went, by the value of a label that they have now; of a node or a member, that of the whole.
+SELECT date_bin(make_interval(secs => $5::integer), s.hour, 'epoch') AS step,
+       coalesce(own.labels, whole.labels) ->> $4 AS key,
        sum(s.success)::bigint AS success, sum(s.failed)::bigint AS failed, sum(s.missed)::bigint AS missed,
        sum(s.skipped)::bigint AS skipped, sum(s.cancelled)::bigint AS cancelled,
        waterclock.join_histograms(s.durations) AS durations, waterclock.join_histograms(s.lags) AS lags
   FROM waterclock.job_stats s
-  JOIN waterclock.job_definitions d ON d.job_id = split_part(s.job_id, '~', 1)
- WHERE s.namespace = $1 AND s.hour >= $2 AND s.hour < $3 AND d.labels ? $4
+  LEFT JOIN waterclock.job_definitions own ON own.job_id = s.job_id
+  LEFT JOIN LATERAL (
+       SELECT labels
+         FROM waterclock.job_definitions
+        WHERE own.job_id IS NULL
+          AND job_id IN (regexp_replace(s.job_id, '~[^~]*$', ''), regexp_replace(s.job_id, '(~[^~]*){2}$', ''))
+        ORDER BY length(job_id) DESC
+        LIMIT 1) whole ON true
+ WHERE s.namespace = $1 AND s.hour >= $2 AND s.hour < $3 AND coalesce(own.labels, whole.labels) ? $4
  GROUP BY 1, 2;
 
 -- name: from_runs
@@ -52,7 +60,7 @@ SELECT date_bin(make_interval(secs => $5::integer), scheduled_time, 'epoch') AS 
                waterclock.histogram_index(r.end_time - r.start_time) AS duration,
                waterclock.histogram_index(r.start_time - r.due_time) AS lag
           FROM waterclock.job_runs r
-          LEFT JOIN waterclock.job_definitions d ON d.job_id = split_part(r.job_id, '~', 1)
+          LEFT JOIN waterclock.job_definitions d ON d.job_id = split_part(r.run_id, '@', 1)
          WHERE r.namespace = $1 AND r.scheduled_time >= $2 AND r.scheduled_time < $3
            AND r.created_at >= $2::timestamptz - interval '2 days'
            AND $4::text IS NOT NULL
