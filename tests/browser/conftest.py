@@ -1,4 +1,4 @@
-"""The console in Debian's chromium, in front of the real program. One program and one browser for all of them.
+"""The console in Debian's chromium, in front of the real program. One program for all of them.
 
 Whatever a test does: no request to another host, no error in the console, no violation of the policy, no exception.
 """
@@ -37,15 +37,16 @@ def _chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
+    """It has a loop running in this thread, so it ends with each module: nothing async could run after it."""
     _chromium()
     expect.set_options(timeout=20_000)  # of two busy cores
     with sync_playwright() as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
     started = playwright.chromium.launch(executable_path=_chromium(), args=["--no-sandbox", "--disable-gpu"])
     yield started
@@ -53,7 +54,8 @@ def chromium(playwright: Playwright) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def waterclock(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+def waterclock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    _chromium()
     with program(tmp_path_factory.mktemp("console") / "data") as running:
         yield running
 

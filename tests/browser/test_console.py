@@ -202,14 +202,14 @@ def test_nothing_moves_under_the_pointer(opened: Opened, waterclock: Program) ->
 @pytest.mark.parametrize(
     "path",
     [
-        "/ui/runs?status=FAILED,TIMED_OUT&job=copied&label=k%3Dv&q=it%27s&from=2026-01-01T00:00:00Z&queue=default",
-        "/ui/dead-letters?q=no%20room&job=copied",
+        "/ui/runs?status=FAILED,TIMED_OUT&job=copied-filter&label=k%3Dv&q=it%27s&from=2026-01-01T00:00:00Z&queue=default",
+        "/ui/dead-letters?q=no%20room&job=copied-filter",
     ],
 )
 def test_what_is_copied_for_the_command_line_works_there(
     opened: Opened, waterclock: Program, path: str
 ) -> None:
-    waterclock.http.post("/v1/jobs", json={"job_id": "copied", "name": "x", "command": "true"})
+    waterclock.http.post("/v1/jobs", json={"job_id": "copied-filter", "name": "x", "command": "true"})
     page = opened(path)
     page.get_by_role("button", name="Copy as").click()
     shown = page.locator(".menu-items code").first.inner_text()
