@@ -115,7 +115,7 @@ def test_the_two_fastest_stand_beside_ours_fastest_first() -> None:
 
 
 def beside_the_fastest(*, rate: int) -> tuple[Result, Result]:
-    common = {"server": "postgres", "lag_p99_ms": 200.0}
+    common: dict[str, float | int | str | None] = {"server": "postgres", "lag_p99_ms": 200.0}
     return (
         Result(
             name="fastest/waterclock",
