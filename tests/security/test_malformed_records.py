@@ -33,7 +33,7 @@ async def test_nothing_dies_of_what_cannot_be_read(attacked: Attacked) -> None:
                 f"backfill.default.garbage{number}", f"run.garbage{number}", "dependencies",
             ):  # fmt: skip
                 await _store(admin, f"$KV.control.{key}", data)
-            await _store(admin, f"wc.work.default.heavy.1.garbage{number}@now.1", data)
+            await _store(admin, f"wc.work.default.heavy.{names.ALWAYS}.garbage{number}@now.1", data)
             for bucket in ("artifacts", "logs"):
                 await _store(admin, f"$O.{bucket}.M.Z2FyYmFnZQ{number}", data)
 
