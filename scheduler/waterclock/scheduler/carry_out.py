@@ -59,6 +59,8 @@ async def _record(ports: Ports, owner: Owner, decided: Pass) -> None:
         ports.metrics.decided(decided.events)
     if decided.obsolete_keys:
         await ports.index.delete(decided.obsolete_keys)
+    if decided.void_keys:
+        await ports.index.purge(decided.void_keys)
     if decided.void_entries:
         await mark_void(ports, owner, decided.void_entries)
     owner.cleaned(owner.state.cursor.jobs)

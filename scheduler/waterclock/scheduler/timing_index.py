@@ -32,6 +32,7 @@ from waterclock.proto.events import Instant
 
 T = TypeVar("T")
 
+_AT_A_TIME = 32
 _AHEAD = 10
 """So many minutes before an hour begins what is filed under it is filed by minute, a part in each pass."""
 _SCAN_BY_HOUR = 120
@@ -144,8 +145,13 @@ class TimingIndex:
         await self._store.write({**self._keyed(entries), **hot})
 
     async def delete(self, keys: Iterable[str]) -> None:
-        """Raises LeaseLost."""
+        """A server that is killed may bring them back. Raises LeaseLost."""
         await self._store.write(dict.fromkeys(keys))
+
+    async def purge(self, keys: Sequence[str]) -> None:
+        """For good."""
+        for start in range(0, len(keys), _AT_A_TIME):
+            await asyncio.gather(*map(self._store.purge, keys[start : start + _AT_A_TIME]))
 
     async def void(self, marks: Iterable[Void]) -> None:
         """These do not count any more, though they stay until their minute is purged. Raises LeaseLost."""

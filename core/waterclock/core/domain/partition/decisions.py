@@ -71,7 +71,10 @@ class Pass(Struct, kw_only=True):
     hot: dict[str, bytes] = field(default_factory=dict)
     """New entries of the index that are always in memory, by key."""
     obsolete_keys: list[str] = field(default_factory=list)
-    """Keys of the index that a schedule has left for another one. Removed after the frame, too."""
+    """Keys of the index that a schedule has left for another one: should they come back, nothing follows. Removed after
+    the frame, too."""
+    void_keys: list[str] = field(default_factory=list)
+    """Keys of hot entries that would fire again if they came back: they are to be gone for good."""
     void_entries: list[VoidEntries] = field(default_factory=list)
     """Index entries that do not count any more. Marked after the frame: until it is in the
     log, whoever comes next needs them to decide the same again."""
@@ -92,6 +95,7 @@ class Pass(Struct, kw_only=True):
             or self.index
             or self.hot
             or self.obsolete_keys
+            or self.void_keys
             or self.void_entries
             or self.definitions_needed
             or self.lines_needed

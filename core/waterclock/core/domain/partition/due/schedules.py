@@ -283,7 +283,7 @@ class Schedules:
         if old is not None:
             filed = set() if old.hot else set(filed_under(old))
             if old.hot:
-                self._decisions.open.obsolete_keys.append(self._hot_key(old))
+                self._decisions.open.void_keys.append(self._hot_key(old))
             if old.lane.recurring:
                 decided = self._decisions.state.cursor.time
                 filed |= may_be_filed_under(job_id, old.unpack(), decided, now)
