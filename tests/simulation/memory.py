@@ -130,8 +130,10 @@ class MemoryTimingStore:
         for key, value in changes.items():
             life.index_known = world.index_revision = world.index_revision + 1
             if value is None:
-                world.index.pop(key, None)
+                if key in world.index:
+                    world.index_deleted[key] = world.index.pop(key)
             else:
+                world.index_deleted.pop(key, None)
                 world.index[key] = (world.index_revision, value)
         await life.end()
 
@@ -143,10 +145,11 @@ class MemoryTimingStore:
                     self._purge(key)
             await self._life.end()
 
-    async def purge(self, pattern: str) -> None:
-        await self._life.begin(READ)
-        self._purge(pattern)
-        await self._life.end(READ)
+    async def purge(self, *patterns: str) -> None:
+        for pattern in patterns:
+            await self._life.begin(READ)
+            self._purge(pattern)
+            await self._life.end(READ)
 
     def _find(self, pattern: str) -> list[TimingValue]:
         self._life.index_known = max(self._life.index_known, self._world.index_revision)
@@ -154,10 +157,10 @@ class MemoryTimingStore:
 
     def _purge(self, pattern: str) -> None:
         """What was written since we last read or wrote stays."""
-        index = self._world.index
-        for key, (revision, _) in list(index.items()):
-            if _matches(pattern, key) and revision <= self._life.index_known:
-                del index[key]
+        for index in (self._world.index, self._world.index_deleted):
+            for key, (revision, _) in list(index.items()):
+                if _matches(pattern, key) and revision <= self._life.index_known:
+                    del index[key]
 
 
 def _matches(pattern: str, key: str) -> bool:

@@ -83,6 +83,8 @@ class World:
     run_entries: list[Stored] = field(default_factory=list)
     index: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     """key -> revision, value."""
+    index_deleted: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    """What was deleted and not purged: a server that dies finds it in its files again."""
     index_revision: int = 0
     index_is_fenced: bool = True
     spans: tuple[int, ...] = (1, 2, 6)
@@ -174,7 +176,9 @@ class World:
             self.parcels += len(works) > 1
 
     def lose_work(self) -> None:
-        """The server died, and forgets what it had not yet written of the queue."""
+        """The server died: it forgets what it had not yet written of the queue, and has again what was deleted."""
+        self.index = self.index_deleted | self.index
+        self.index_deleted = {}
         for key in [key for key, message in self.work.items() if message.holder is None]:
             if self.rng.random() < 0.5:
                 del self.work[key]

@@ -68,6 +68,7 @@ JOBS: tuple[dict[str, Any], ...] = (
         "schedule": "now",
         "handler": "send_invoice",
         "payload": {"invoice": 4711},
+        "start_deadline_seconds": 300,
     },
 )
 WORKFLOW: dict[str, Any] = {

@@ -35,8 +35,8 @@ class PartitionLoop:
         self._ports = ports
         self._pace = Pace()
         self._inbox = Inbox(self._pace.wake)
-        self._runs = Reader(self._inbox.runs, self._runs_arrived)
-        self._jobs = Reader(self._inbox.jobs, self._pace.wake)
+        self._runs = Reader(self._inbox.runs, self._runs_arrived, self._pace.wake)
+        self._jobs = Reader(self._inbox.jobs, self._pace.wake, self._pace.wake)
         self._stopping = False
         self._taken: Rebuilt | None = None
         self._owned: OwnedPartition | None = None

@@ -13,9 +13,11 @@ class Reader:
     broker. A reader without bound used up the machine's memory while millions of definitions were stored.
     """
 
-    def __init__(self, into: list[Entry], arrived: Callable[[], None]) -> None:
+    def __init__(self, into: list[Entry], arrived: Callable[[], None], full: Callable[[], None]) -> None:
         self._into = into
         self._arrived = arrived
+        self._full = full
+        """Told when it waits: what arrived may not have been worth a pass, but nothing more can come."""
         self._taken = asyncio.Event()
         self._feed: Feed | None = None
 
@@ -37,4 +39,5 @@ class Reader:
             self._arrived()
             while sum(len(entry.data) for entry in self._into) > _ENOUGH_BYTES:
                 self._taken.clear()
+                self._full()
                 await self._taken.wait()

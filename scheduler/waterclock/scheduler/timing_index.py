@@ -32,7 +32,6 @@ from waterclock.proto.events import Instant
 
 T = TypeVar("T")
 
-_AT_A_TIME = 32
 _AHEAD = 10
 """So many minutes before an hour begins what is filed under it is filed by minute, a part in each pass."""
 _SCAN_BY_HOUR = 120
@@ -59,8 +58,8 @@ class TimingStore(Protocol):
     async def remove_hot(self, void: Mapping[str, int]) -> None:
         """The hot entries of some jobs, each of versions up to one."""
 
-    async def purge(self, pattern: str) -> None:
-        """What we have read or written of it; what somebody else may have written since stays."""
+    async def purge(self, *patterns: str) -> None:
+        """What we have read or written of them; what somebody else may have written since stays."""
 
 
 class TimingIndex:
@@ -150,8 +149,7 @@ class TimingIndex:
 
     async def purge(self, keys: Sequence[str]) -> None:
         """For good."""
-        for start in range(0, len(keys), _AT_A_TIME):
-            await asyncio.gather(*map(self._store.purge, keys[start : start + _AT_A_TIME]))
+        await self._store.purge(*keys)
 
     async def void(self, marks: Iterable[Void]) -> None:
         """These do not count any more, though they stay until their minute is purged. Raises LeaseLost."""

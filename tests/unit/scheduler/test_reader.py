@@ -28,10 +28,12 @@ class EndlessFeed:
 async def test_it_stops_while_enough_is_there_and_goes_on_when_it_was_taken() -> None:
     inbox: list[Entry] = []
     feed = EndlessFeed(b"x" * 100_000)
-    reader = Reader(inbox, lambda: None)
+    full: list[int] = []
+    reader = Reader(inbox, lambda: None, lambda: full.append(len(inbox)))
     reading = asyncio.create_task(reader.run(feed))
     try:
         await eventually(lambda: len(inbox) == 11)
+        assert full == [11]
         for _ in range(100):
             await asyncio.sleep(0)
         assert len(inbox) == 11
@@ -46,7 +48,7 @@ async def test_it_stops_while_enough_is_there_and_goes_on_when_it_was_taken() ->
 async def test_it_tells_how_many_messages_are_unread() -> None:
     inbox: list[Entry] = []
     feed = EndlessFeed(b"x" * 600_000)
-    reader = Reader(inbox, lambda: None)
+    reader = Reader(inbox, lambda: None, lambda: None)
     assert reader.unread == 0
     reading = asyncio.create_task(reader.run(feed))
     try:

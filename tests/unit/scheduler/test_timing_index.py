@@ -45,9 +45,10 @@ class Store:
     async def remove_hot(self, void: Mapping[str, int]) -> None:
         raise NotImplementedError
 
-    async def purge(self, pattern: str) -> None:
-        for key, _ in await self.scan(pattern):
-            del self._keys[key]
+    async def purge(self, *patterns: str) -> None:
+        for pattern in patterns:
+            for key, _ in await self.scan(pattern):
+                del self._keys[key]
 
 
 def index_of(keys: dict[str, bytes], writer: str = "1", first: int = NOW) -> TimingIndex:

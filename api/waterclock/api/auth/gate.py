@@ -139,6 +139,8 @@ class Gate:
     def digest_of_token(self, token: str) -> str | None:
         """What a session keeps of a token; None if it is not good."""
         digest = token_digest(token)
+        if (grant := self._tokens.grant_with_digest(digest)) is not None:
+            self._rated(grant)
         return digest if self.is_good(digest) else None
 
     def digest_of_caller(self, caller: Caller) -> str | None:

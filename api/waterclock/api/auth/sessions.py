@@ -78,7 +78,7 @@ class Sessions:
         if digest not in self._sessions and len(secret) <= _LONGEST:
             entry = await self._bucket.get(_SESSION + digest)
             if entry is not None:
-                self._sessions[digest] = _decode(entry.value)
+                self._sessions.setdefault(digest, _decode(entry.value))  # it may have ended meanwhile
 
     async def open(self, token_digest: str, token_expires_at: Instant | None) -> tuple[str, int]:
         """A new session: its secret, and for how many seconds it is good."""

@@ -10,7 +10,7 @@ from waterclock.api.readmodels.pool import Pool
 from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.connection import Broadcast, Connection
 from waterclock.core.jetstream.log_identity import KnownStream
-from waterclock.core.jetstream.messages import last_message, stream_state
+from waterclock.core.jetstream.messages import last_message
 from waterclock.core.sql import load_statements
 from waterclock.proto import names
 
@@ -54,8 +54,9 @@ class Freshness:
         return newest is None or await self._reached(names.RUNS, partition, newest.sequence)
 
     async def of_all_runs(self) -> None:
-        """Wait a moment until what has happened to any run until now is in the read models."""
-        newest = (await stream_state(self._connection, names.RUNS)).last_seq
+        """Wait a moment until the newest of what has happened to any run is in the read models."""
+        last = await last_message(self._connection, names.RUNS, names.runs_subject())
+        newest = 0 if last is None else last.sequence
         deadline = asyncio.get_running_loop().time() + _MOMENT
         while asyncio.get_running_loop().time() < deadline:
             if (

@@ -75,14 +75,14 @@ async def matching(
     limit: int,
 ) -> list[str]:
     """The ids of jobs in one of some states, in order, after one of them."""
-    rows = await pool.fetch(_SQL["matching"], *_wanted(namespace, wanted), list(statuses), after, limit)
+    rows = await pool.search(_SQL["matching"], *_wanted(namespace, wanted), list(statuses), after, limit)
     return [row["job_id"] for row in rows]
 
 
 async def count_matching(
     pool: Pool, namespace: str, wanted: JobFilter, statuses: Collection[JobState]
 ) -> int:
-    rows = await pool.fetch(_SQL["count_matching"], *_wanted(namespace, wanted), list(statuses))
+    rows = await pool.search(_SQL["count_matching"], *_wanted(namespace, wanted), list(statuses))
     return int(rows[0]["count"])
 
 

@@ -33,14 +33,14 @@ async def matching(
 ) -> list[ChosenRun]:
     """Runs in one of some states, in the order of their times, after one of them."""
     place = (None, None) if after is None else after
-    rows = await pool.fetch(_SQL["matching"], *_wanted(namespace, wanted), list(statuses), *place, limit)
+    rows = await pool.search(_SQL["matching"], *_wanted(namespace, wanted), list(statuses), *place, limit)
     return [ChosenRun(**row) for row in rows]
 
 
 async def count_matching(
     pool: Pool, namespace: str, wanted: RunFilter, statuses: Collection[RunStatus]
 ) -> int:
-    rows = await pool.fetch(_SQL["count_matching"], *_wanted(namespace, wanted), list(statuses))
+    rows = await pool.search(_SQL["count_matching"], *_wanted(namespace, wanted), list(statuses))
     return int(rows[0]["count"])
 
 

@@ -157,7 +157,7 @@ async def answering_output_requests(
     def answer(_subject: bytes, reply: bytes, _headers: bytes, request: bytes) -> None:
         run_id, newline, start = request.decode(errors="replace").partition("\n")
         log = outputs.of_run(run_id)
-        if log is None or not reply or not (start or "0").isdigit():
+        if log is None or not reply or (newline and not _is_number(start)):
             return
         room = connection.nc.max_payload - _ROOM_FOR_HEADERS
         if newline:
@@ -172,3 +172,7 @@ async def answering_output_requests(
         yield
     finally:
         unsubscribe()
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 18

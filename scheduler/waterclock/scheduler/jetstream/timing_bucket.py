@@ -94,11 +94,15 @@ class TimingBucket:
         for key in keys:
             of_version = key.rpartition(".")[2]
             if of_version.isdigit() and int(of_version) <= version:
-                await self.purge(key)
+                await self._purge(key)
 
-    async def purge(self, pattern: str) -> None:
-        """Not fenced, either. The log has passed these minutes, and what somebody else may have written to them since
-        is after all that we know of, so it stays."""
+    async def purge(self, *patterns: str) -> None:
+        """Not fenced, either. The log has passed these minutes and entries, and what somebody else may have written to
+        them since is after all that we know of, so it stays."""
+        for start in range(0, len(patterns), _AT_A_TIME):
+            await asyncio.gather(*map(self._purge, patterns[start : start + _AT_A_TIME]))
+
+    async def _purge(self, pattern: str) -> None:
         purge = partial(self._bucket.purge, pattern, through=self._known)
         await until_known(f"the index of partition {self._partition}", purge)
 

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
-from waterclock.api.errors import NotFound
+from waterclock.api.errors import NotFound, Unavailable
 from waterclock.api.queries import fleet, jobs, runs, schedules
 from waterclock.api.queries.doctor import agreement
 from waterclock.api.queries.doctor.agreement import LoggedRun
@@ -39,8 +39,11 @@ _MOST_RUNNING = 1000
 _RUNS_OVER_REST = 50
 """Of each partition, where all are compared: those that one asks for by themselves."""
 
+_FARTHEST_BACK = 100_000
+"""Frames: a sample has no run that began before so many. All of them are compared only when asked for."""
+
 _one_at_a_time = asyncio.Semaphore(1)
-"""It reads much: whoever comes meanwhile waits."""
+"""It reads much, and who asked may read the answer slowly: whoever comes meanwhile is told to come again."""
 
 
 class _Look(Struct):
@@ -64,6 +67,8 @@ async def consistency(
     app: Application, request: ConsistencyQuery, caller: Caller
 ) -> AsyncIterator[Consistency]:
     """Progress while all is compared, then the result."""
+    if _one_at_a_time.locked():
+        raise Unavailable.because("another comparison is under way", retry_after=5.0)
     async with _one_at_a_time:
         ends = await log_ends(app)
         patience = _FRESH_SECONDS_FOR_ALL if request.all else _FRESH_SECONDS
@@ -90,7 +95,10 @@ async def consistency(
 
 async def check_consistency(app: Application, caller: Caller) -> list[Diagnostic]:
     """A few jobs and runs."""
-    *_, result = [said async for said in consistency(app, ConsistencyQuery(), caller)]
+    try:
+        *_, result = [said async for said in consistency(app, ConsistencyQuery(), caller)]
+    except Unavailable as busy:
+        return [Diagnostic(check="consistency", verdict="ok", detail=f"not compared now: {busy}")]
     if result.ok:
         return [Diagnostic(check="consistency", verdict="ok", detail=result.note)]
     found = [
@@ -112,7 +120,9 @@ class _Doors:
         pool = self._app.pool
         await self._jobs(look, await doors.some_jobs(pool, self._namespace, count))
         await self._listing(look, count)
-        begins = await doors.some_runs(pool, self._namespace, count, self._ends.first_run)
+        newest = max(self._ends.runs.values(), default=0)
+        first = max(self._ends.first_run, newest - _FARTHEST_BACK)
+        begins = await doors.some_runs(pool, self._namespace, count, first)
         await self._runs(look, begins)
         await self._fleet(look)
 
