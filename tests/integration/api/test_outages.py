@@ -6,8 +6,11 @@ from pathlib import Path
 
 import asyncpg
 import msgspec
+import pytest
 
 from servers.server import Server
+from support.waiting import eventually
+from waterclock.api.readmodels.pool import Pool, ReadModelsAway
 from waterclock.projector.sql.migrator import migrate
 from waterclock.projector.write.database import SCHEMA, connect
 from waterclock.proto import names
@@ -128,3 +131,26 @@ async def test_a_heartbeat_of_another_version_takes_nobody_elses_from_sight(alon
     executors = (await alone.http.get("/v1/executors")).json()["items"]
     assert [executor["executor_id"] for executor in executors] == ["ours"]
     assert (await alone.http.get("/v1/partitions")).status_code == 200
+
+
+async def test_a_reader_that_crosses_a_change_of_the_tables_hears_that_they_are_away(
+    database_url: str,
+) -> None:
+    """The query has the first table and waits for the second, whose owner now wants the first: Postgres refuses the
+    one that has waited for a second, which is the query."""
+    owner = await connect(database_url, name="a migration", patience=None)
+    watcher = await asyncpg.connect(database_url)
+    await owner.execute("CREATE TABLE public.first (x int); CREATE TABLE public.second (x int)")
+    async with Pool.open(database_url) as pool:
+        async with owner.transaction():
+            await owner.execute("LOCK TABLE public.second IN ACCESS EXCLUSIVE MODE")
+            reading = asyncio.create_task(pool.fetch("SELECT * FROM public.first, public.second"))
+            await eventually(
+                lambda: watcher.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"), "it to wait"
+            )
+            await owner.execute("LOCK TABLE public.first IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(ReadModelsAway, match="Deadlock"):
+                await reading
+        assert await pool.fetch("SELECT * FROM public.first, public.second") == []
+    await owner.close()
+    await watcher.close()

@@ -36,6 +36,7 @@ _AWAY = (
     asyncpg.UndefinedColumnError,  # or one is just bringing the tables to its version
     asyncpg.InvalidCachedStatementError,
     asyncpg.OutdatedSchemaCacheError,
+    asyncpg.DeadlockDetectedError,  # it wants what we hold and we what it holds: Postgres refused us
 )
 
 

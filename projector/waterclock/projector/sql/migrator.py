@@ -40,7 +40,11 @@ def migrations() -> list[Migration]:
 
 
 async def migrate(connection: asyncpg.Connection, schema: str) -> int:
-    """Run what has not been run; answers how many that were."""
+    """Run what has not been run; answers how many that were.
+
+    All in one transaction: whoever reads sees the tables of before or of after, and those who read while tables are
+    made for the first time cannot get into each other's way with us.
+    """
     known = migrations()
     await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
     try:
@@ -51,8 +55,14 @@ async def migrate(connection: asyncpg.Connection, schema: str) -> int:
                 "run a version of waterclock that is at least as new as the one that wrote it"
             )
         due = [migration for migration in known if migration.number not in applied]
+        async with connection.transaction():
+            await connection.execute(f"SET LOCAL search_path TO {schema}")
+            for migration in due:
+                await _run(connection, migration)
         for migration in due:
-            await _run(connection, schema, migration)
+            _log.info(
+                "migrated", extra={"schema": schema, "number": migration.number, "migration": migration.name}
+            )
     finally:
         await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
     return len(due)
@@ -75,14 +85,11 @@ async def _applied(connection: asyncpg.Connection, schema: str) -> set[int]:
     return {row["number"] for row in await connection.fetch(f"SELECT number FROM {schema}.migrations")}
 
 
-async def _run(connection: asyncpg.Connection, schema: str, migration: Migration) -> None:
-    async with connection.transaction():
-        await connection.execute(f"SET LOCAL search_path TO {schema}")
-        await connection.execute(migration.sql)
-        await connection.execute(
-            "INSERT INTO migrations VALUES ($1, $2, $3, now())",
-            migration.number,
-            migration.name,
-            migration.digest,
-        )
-    _log.info("migrated", extra={"schema": schema, "number": migration.number, "migration": migration.name})
+async def _run(connection: asyncpg.Connection, migration: Migration) -> None:
+    await connection.execute(migration.sql)
+    await connection.execute(
+        "INSERT INTO migrations VALUES ($1, $2, $3, now())",
+        migration.number,
+        migration.name,
+        migration.digest,
+    )
