@@ -5,6 +5,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from servers.backend import own_nats, own_postgres, shared_nats, shared_postgres
@@ -12,6 +13,12 @@ from servers.isolation import delete_streams, fresh_database
 from servers.leftovers import kill, leftovers, mark_session
 from servers.server import Server
 from waterclock.core.runtime.ports import LOOPBACK
+
+# How long an example takes is the machine's affair: it may be busy with something else.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:

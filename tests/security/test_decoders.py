@@ -76,7 +76,7 @@ def test_hostile_bytes_are_undecodable(name: str, data: bytes) -> None:
 @pytest.mark.parametrize("name", DECODERS)
 def test_any_bytes_are_a_message_or_undecodable(name: str) -> None:
     @given(data=any_bytes)
-    @settings(max_examples=200, deadline=None, database=None)
+    @settings(max_examples=200, database=None)
     def reads(data: bytes) -> None:
         try:
             DECODERS[name](data)
@@ -89,7 +89,7 @@ def test_any_bytes_are_a_message_or_undecodable(name: str) -> None:
 @pytest.mark.parametrize("kind", HEARTBEATS)
 def test_any_bytes_are_a_heartbeat_or_none(kind: type[msgspec.Struct]) -> None:
     @given(data=any_bytes | some.sampled_from(HOSTILE))
-    @settings(max_examples=200, deadline=None, database=None)
+    @settings(max_examples=200, database=None)
     def reads(data: bytes) -> None:
         found = read_heartbeat(data, kind)
         assert found is None or isinstance(found, kind)

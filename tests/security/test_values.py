@@ -172,7 +172,7 @@ def test_a_new_workflow_with_such_a_text_is_refused(text: str) -> None:
 
 
 @given(text=some.text(alphabet="{}[]().,'\" 0123456789abnotinparametersd_-<>=!&|\\", max_size=200))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_no_text_does_anything_but_hold_or_be_unusable(text: str) -> None:
     try:
         expression_of(text).holds(SCOPE)
@@ -189,7 +189,7 @@ def test_no_text_does_anything_but_hold_or_be_unusable(text: str) -> None:
     data=some.binary(max_size=300)
     | some.text(alphabet='[]{}",:0123456789.eE-\\u', max_size=300).map(str.encode)
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_any_bytes_are_a_value_or_unfit(data: bytes) -> None:
     try:
         value = decode_value(data)

@@ -47,7 +47,7 @@ def _probe(method: Method[Any, Any], answer_to: Any) -> None:
     assert isinstance(found, Ok)
 
     @given(case=found.ok().as_strategy())
-    @settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=8, database=None, suppress_health_check=list(HealthCheck))
     def answers(case: Any) -> None:
         asked = b"" if isinstance(case.body, NotSet) else msgspec.json.encode(case.body)
         status, data = answer_to(asked)

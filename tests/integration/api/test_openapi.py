@@ -53,7 +53,7 @@ def _probe(name: str, url: str) -> None:
     (operation,) = [found.ok() for found in schema.get_all_operations() if isinstance(found, Ok)]
 
     @given(case=operation.as_strategy())
-    @settings(max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, database=None, suppress_health_check=list(HealthCheck))
     def keeps(case: Any) -> None:
         case.call_and_validate(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}, checks=CHECKS)
 

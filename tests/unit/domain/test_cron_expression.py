@@ -173,7 +173,7 @@ def test_refusals_are_quick_and_say_what_is_wrong(expression: str, reason: str) 
     assert min(took) < 0.01
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.text(max_size=40)
     | st.lists(st.text("0123456789*/,lLhH#?-()monfriw", min_size=1, max_size=5), min_size=5, max_size=6).map(
@@ -206,7 +206,7 @@ def plain_expressions(draw: st.DrawFn) -> str:
     return " ".join(draw(field(*bounds)) for bounds in ((0, 59), (0, 23), (1, 28), (1, 12), (0, 6)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(plain_expressions(), st.datetimes(datetime(2000, 1, 1), datetime(2060, 1, 1)))
 def test_it_means_what_croniter_says_on_a_clock_without_changes(expression: str, start: datetime) -> None:
     cron, at = parse(expression, "job"), wall(start.replace(microsecond=0).isoformat())

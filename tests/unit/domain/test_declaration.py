@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unit.domain.test_definitions import NOW, specs
@@ -43,7 +43,7 @@ def applied(definition: Any, spec: JobSpec, defaults: Defaults) -> JobSpec:
     return msgspec.structs.replace(again, idempotency_key=spec.idempotency_key)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(specs, all_defaults)
 def test_an_export_is_the_definition(spec: JobSpec, defaults: Defaults) -> None:
     definition = exported(spec)
@@ -52,7 +52,7 @@ def test_an_export_is_the_definition(spec: JobSpec, defaults: Defaults) -> None:
     assert next(iter(definition)).endswith("_id")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(specs, json_values, st.dictionaries(st.just("K"), texts.filter(lambda text: text.isprintable())))
 def test_it_survives_yaml(
     tmp_path_factory: pytest.TempPathFactory, spec: JobSpec, payload: Any, labels: Any

@@ -444,7 +444,7 @@ bodies = st.dictionaries(
 ) | st.fixed_dictionaries({"name": st.just("x"), "nodes": nodes})
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(bodies)
 @example({"name": "x", "command": "true", "payload": []})
 @example({"name": "x", "nodes": [{"id": "a", "payload": [1]}]})
@@ -457,7 +457,7 @@ def test_any_fields_give_a_definition_or_a_refusal(body: dict[str, Any]) -> None
         assert msgspec.json.decode(msgspec.json.encode(spec), type=JobSpec) == spec
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.binary(max_size=200) | json_values.map(lambda value: json.dumps(value).encode(errors="surrogatepass"))
 )

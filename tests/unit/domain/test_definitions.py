@@ -656,7 +656,7 @@ specs = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(specs, st.integers(1, 10**15))
 def test_a_definition_survives_the_log_and_an_empty_edit(spec: JobSpec, later: int) -> None:
     stored = msgspec.json.decode(msgspec.json.encode(spec), type=JobSpec)

@@ -125,7 +125,7 @@ def told(story: list[tuple[str, object]], room: int) -> Story:
     return teller
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(story=steps, room=st.sampled_from([0, 1, 3, 1000]))
 def test_the_short_way_decides_what_the_long_way_does(story: list[tuple[str, object]], room: int) -> None:
     short = told(story, room)

@@ -148,21 +148,21 @@ def check(schedule: Schedule, start: int, end: int, truth: list[int]) -> None:
         assert following is None or following.scheduled >= high
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(cases(TRANSITIONS, reach=86_400))
 def test_minutes_around_a_transition(case: tuple[Schedule, list[Fields], int, int]) -> None:
     schedule, crons, start, end = case
     check(schedule, start, end, walk(schedule, crons, start, end, step=60, around=3 * 3600))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(cases(TRANSITIONS, reach=3600, with_seconds=True))
 def test_seconds_around_a_transition(case: tuple[Schedule, list[Fields], int, int]) -> None:
     schedule, crons, start, end = case
     check(schedule, start, end, walk(schedule, crons, start, end, step=1, around=7_500))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(cases(WHOLE_DAYS, reach=2 * 86_400))
 def test_a_day_that_never_was(case: tuple[Schedule, list[Fields], int, int]) -> None:
     schedule, crons, start, end = case
@@ -172,14 +172,14 @@ def test_a_day_that_never_was(case: tuple[Schedule, list[Fields], int, int]) -> 
 HISTORY = [("Africa/Monrovia", "1972-01-07T00:44:30Z"), ("Europe/Amsterdam", "1937-06-30T23:40:28Z")]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(cases(HISTORY, reach=1800, with_seconds=True))
 def test_offsets_with_seconds(case: tuple[Schedule, list[Fields], int, int]) -> None:
     schedule, crons, start, end = case
     check(schedule, start, end, walk(schedule, crons, start, end, step=1, around=3600))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     cases(TRANSITIONS, reach=86_400),
     st.lists(st.integers(-400 * 86_400 * SECOND, 400 * 86_400 * SECOND), min_size=1, max_size=20),

@@ -3,7 +3,7 @@ nor on frames that are in it twice."""
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from projector_rig.builders import EVERY_MINUTE, T0, spec
@@ -142,7 +142,6 @@ def in_one_batch(jobs: list[JobEvent], runs: list[tuple[RunEvent, ...]]) -> Tabl
     return tables
 
 
-@settings(deadline=None)
 @given(jobs=edits, runs=frames, cuts=st.sets(st.integers(1, 25)), data=st.data())
 def test_the_rows_do_not_depend_on_the_batches(
     jobs: list[JobEvent], runs: list[tuple[RunEvent, ...]], cuts: set[int], data: st.DataObject
@@ -162,7 +161,6 @@ def test_the_rows_do_not_depend_on_the_batches(
     assert cut.contents() == whole.contents()
 
 
-@settings(deadline=None)
 @given(runs=frames, doubled=st.integers(0, 24))
 def test_a_frame_that_is_in_the_log_twice_in_a_row_counts_once(
     runs: list[tuple[RunEvent, ...]], doubled: int
@@ -178,7 +176,6 @@ def test_a_frame_that_is_in_the_log_twice_in_a_row_counts_once(
     assert _without_sequences(twice) == _without_sequences(once)
 
 
-@settings(deadline=None)
 @given(jobs=edits, runs=frames)
 def test_what_is_shown_hangs_together(jobs: list[JobEvent], runs: list[tuple[RunEvent, ...]]) -> None:
     tables = in_one_batch(jobs, runs)

@@ -1,6 +1,6 @@
 """The short way to the row of a run that is queued first gives what the general way does."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from projector_rig.builders import T0, queued
@@ -43,7 +43,6 @@ def firsts(draw: st.DrawFn) -> RunQueued:
     )
 
 
-@settings(deadline=None)
 @given(firsts(), st.integers(1, 9))
 def test_both_ways_give_the_same_row(event: RunQueued, sequence: int) -> None:
     row = RunRow(
