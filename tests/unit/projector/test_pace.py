@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from waterclock.projector.pace import MOST_EVENTS, Pace
-from waterclock.projector.read.batch_reader import BatchReader
+from waterclock.projector.read.batch_reader import LULL, BatchReader
 from waterclock.projector.read.positions import Positions
 
 
@@ -58,3 +58,18 @@ async def test_gathering_ends_with_the_word_that_somebody_waits() -> None:
     await asyncio.sleep(0)
     reader.enough()
     assert await gathering is False
+
+
+async def test_gathering_ends_when_nothing_more_arrives() -> None:
+    """Of an hour only as long as it takes to see that."""
+    assert await BatchReader.gather(NothingArrives(), MOST_EVENTS, 3600.0)
+
+
+async def test_gathering_goes_on_while_something_arrives() -> None:
+    reader = NothingArrives()
+    gathering = asyncio.create_task(BatchReader.gather(reader, MOST_EVENTS, 2 * LULL))
+    began = asyncio.get_running_loop().time()
+    while not gathering.done():
+        reader._note_arrival()
+        await asyncio.sleep(0)
+    assert asyncio.get_running_loop().time() - began >= 2 * LULL

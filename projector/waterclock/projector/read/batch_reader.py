@@ -24,6 +24,8 @@ _MOST_AHEAD = 40_000
 """Events decoded and not taken."""
 _PULL_BATCH = 256
 """Messages asked for and not decoded; each may be a frame of hundreds of events."""
+LULL = 0.25
+"""What has gathered waits for no more if nothing has arrived for so long."""
 _WAIT_FOR_DEFINITION = 0.1
 """How long runs wait for a definition before it is checked that there is one to wait for."""
 
@@ -55,6 +57,7 @@ class BatchReader:
         self._arrived = asyncio.Event()
         self._gathered = asyncio.Event()
         self._most = 0
+        self._arrivals = 0
         self._jobs = _ReadAhead(jobs_message, self._note_arrival)
         self._runs = _ReadAhead(runs_message, self._note_arrival)
         self._jobs_through = 0
@@ -110,17 +113,21 @@ class BatchReader:
         return True
 
     async def gather(self, most: int, seconds: float) -> bool:
-        """Wait until so many events have arrived, the time is over, or somebody says `enough`: then False."""
+        """Wait until so many events have arrived, the time is over, none has arrived for a while, or somebody says
+        `enough`: then False."""
         self._most = most
         self._gathered.clear()
-        if self.waiting >= most or seconds <= 0:
-            return True
-        try:
-            async with asyncio.timeout(seconds):
-                await self._gathered.wait()
-        except TimeoutError:
-            return True
-        return self.waiting >= most
+        while self.waiting < most and seconds > 0:
+            waited, arrived = min(seconds, LULL), self._arrivals
+            try:
+                async with asyncio.timeout(waited):
+                    await self._gathered.wait()
+                return self.waiting >= most
+            except TimeoutError:
+                seconds -= waited
+                if self._arrivals == arrived:
+                    break
+        return True
 
     def enough(self) -> None:
         self._gathered.set()
@@ -153,6 +160,7 @@ class BatchReader:
         return True
 
     def _note_arrival(self) -> None:
+        self._arrivals += 1
         self._arrived.set()
         if self.waiting >= self._most:
             self._gathered.set()
