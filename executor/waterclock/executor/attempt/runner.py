@@ -65,8 +65,9 @@ class Runner:
             if spec.delivery == "exactly_once":
                 await self._run_under_lease(running, crash_count)
             else:
-                attempt = self._start(running, crash_count)
-                result = await self._perform(attempt, running)
+                logged = running.attempt
+                attempt = self._start(running, crash_count) if logged is None else logged
+                result = await self._perform(attempt, running, is_logged=logged is not None)
                 self._reporter.report_outcome(running, classify(attempt, result, now_us()), self._ack)
         except Exception as error:
             # Its outcome is not known, so none is reported: it comes back to some executor, which asks the owner.
@@ -136,14 +137,16 @@ class Runner:
         )
         return attempt
 
-    async def _perform(self, attempt: Attempt, running: RunningAttempt) -> Result:
+    async def _perform(self, attempt: Attempt, running: RunningAttempt, *, is_logged: bool = False) -> Result:
+        """`is_logged`: the log has its start."""
         if running.stop_cause is not None:
             return result_of_stop(running.stop_cause)
         spec = running.item.spec
         performer = self._performers.get(type(spec.task))
         if performer is None:
             return Failed(reason=f"this executor cannot run a {type(spec.task).__name__}", final=True)
-        self._reporter.report_start(running)
+        if not is_logged:
+            self._reporter.report_start(running)
         timeout = None
         if spec.timeout_seconds is not None:
             timeout = asyncio.get_running_loop().call_later(
