@@ -12,10 +12,15 @@ import pytest
 from msgspec import structs
 
 from support.waiting import eventually
+from waterclock.api.application import Application
+from waterclock.api.auth.gate import Caller
 from waterclock.api.http import fleet_gauges
 from waterclock.api.http.fleet_gauges import Speaker
+from waterclock.api.queries import runs
 from waterclock.proto import names
+from waterclock.proto.answers import Run
 from waterclock.proto.codec import encode
+from waterclock.proto.queries import RunRef
 
 from .conftest import Served
 
@@ -382,3 +387,25 @@ async def test_all_doors_agree_and_one_that_does_not_is_named(house: Served, dat
     assert [(each["about"], each["field"]) for each in gone["disagreements"]] == [
         (run["run_id"], "existence")
     ]
+
+
+async def test_a_run_that_goes_while_it_is_compared_is_no_disagreement_and_ends_nothing(
+    house: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await submit(house, command="true")
+    run_id = (await run_of(house, job_id, "SUCCESS"))["run_id"]
+    get, gone = runs.get, list[Any]()
+
+    async def get_once_it_is_gone(app: Application, request: RunRef, caller: Caller) -> Run:
+        if request.run_id == run_id and not gone:
+            gone.append(
+                await sql(
+                    house, "DELETE FROM waterclock.run_state WHERE run_id = $1 RETURNING run_id", run_id
+                )
+            )
+        return await get(app, request, caller)
+
+    monkeypatch.setattr(runs, "get", get_once_it_is_gone)
+    lines = (await house.http.get("/v1/consistency", params={"all": "true"})).text.splitlines()
+    assert gone == [[{"run_id": run_id}]]
+    assert run_id not in [each["about"] for each in json.loads(lines[-1])["disagreements"]]

@@ -6,7 +6,7 @@ import logging
 import random
 import re
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -208,25 +208,21 @@ class Connection:
         await self._up.wait()
 
     async def _connect(self, servers: list[str], timeout: float, **options: Any) -> None:
-        task = asyncio.current_task()
-        cancellations = 0 if task is None else task.cancelling()
+        connecting = self.nc.connect(
+            servers,
+            pending_size=0,
+            max_reconnect_attempts=-1,
+            ping_interval=5,
+            max_outstanding_pings=2,
+            connect_timeout=_ATTEMPT_TO_CONNECT,
+            error_cb=self._failed,
+            disconnected_cb=self._disconnected,
+            reconnected_cb=self._reconnected,
+            **{"reconnect_time_wait": random.uniform(0.1, 0.2), **options},
+        )
         try:
             async with asyncio.timeout(timeout) as self._opening:
-                await self.nc.connect(
-                    servers,
-                    pending_size=0,
-                    max_reconnect_attempts=-1,
-                    ping_interval=5,
-                    max_outstanding_pings=2,
-                    connect_timeout=_ATTEMPT_TO_CONNECT,
-                    error_cb=self._failed,
-                    disconnected_cb=self._disconnected,
-                    reconnected_cb=self._reconnected,
-                    **{"reconnect_time_wait": random.uniform(0.1, 0.2), **options},
-                )
-                # nats-py swallows a cancellation while it connects.
-                if task is not None and task.cancelling() > cancellations:
-                    raise asyncio.CancelledError
+                await _until_heeded(connecting)
                 await self.inbox.open()
         except (TimeoutError, NatsError, OSError) as error:
             reason = reason_of(self.last_error or error)
@@ -271,6 +267,21 @@ class Connection:
                 callback()
             except Exception:
                 logger.exception("nats: a callback failed after the reconnect")
+
+
+async def _until_heeded(work: Coroutine[Any, Any, None]) -> None:
+    """Do it. If we are cancelled it is too, as often as it takes: nats-py swallows a cancellation while it connects,
+    and goes on trying."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_PAUSE)
+        if not task.cancelled():
+            task.exception()  # seen
+        raise
 
 
 def _checked(answer: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from waterclock.core.domain.instants import instant_of
 from waterclock.core.jetstream.fleet import queue_depths
 from waterclock.core.runtime.clock import now_us
 from waterclock.proto import methods
-from waterclock.proto.answers import Consistency, Diagnostic, Disagreement
+from waterclock.proto.answers import Consistency, Diagnostic, Disagreement, Run
 from waterclock.proto.queries import ConsistencyQuery, JobRef, JobsQuery, NextQuery, RunRef
 
 _FRESH_SECONDS = 3.0
@@ -183,10 +183,12 @@ class _Doors:
         if definition is not None and definition.version <= self._ends.jobs[app.partition_of(job_id)]:
             found += agreement.job_in_log(job_id, definition.version, definition.job.status, row)
         if job.status == "SCHEDULED" and job.schedule_type in ("CRON", "INTERVAL"):
-            fires = await schedules.next_fires(
-                app, NextQuery(job_id=job_id, n=min(1000, len(row["skipped"]) + 1)), caller
-            )
-            latest = await jobs.get(app, JobRef(job_id=job_id), caller)
+            query = NextQuery(job_id=job_id, n=min(1000, len(row["skipped"]) + 1))
+            try:
+                fires = await schedules.next_fires(app, query, caller)
+                latest = await jobs.get(app, JobRef(job_id=job_id), caller)
+            except NotFound:
+                return []  # it was deleted meanwhile
             if latest.next_run_at == job.next_run_at:
                 found += agreement.next_fire(job, fires.fires)
         return found
@@ -226,11 +228,21 @@ class _Doors:
                 look.add(agreement.run_in_sql(logged[run_id], row), begins)
                 look.add(agreement.run_in_why(logged[run_id], row, now), begins)
         for run_id in list(rows)[-rest:]:
-            shown = await runs.get(self._app, RunRef(run_id=run_id), self._caller)
+            shown = await self._shown(run_id)
             again = (await doors.runs(self._app.pool, [run_id])).get(run_id)
-            if again is not None and again["last_sequence"] == rows[run_id]["last_sequence"]:
+            if again is None or again["last_sequence"] != rows[run_id]["last_sequence"]:
+                continue  # it has changed meanwhile, or what is kept of it has ended
+            if shown is None:
+                look.add([_existence(run_id, ("SQL", "REST"), True, False)], begins)
+            else:
                 look.add(agreement.run_in_rest(shown, again), begins)
         look.runs += len(logged)
+
+    async def _shown(self, run_id: str) -> Run | None:
+        try:
+            return await runs.get(self._app, RunRef(run_id=run_id), self._caller)
+        except NotFound:
+            return None
 
     async def _not_in_sql(
         self, logged: dict[str, LoggedRun], rows: Mapping[str, doors.Row]
