@@ -100,7 +100,7 @@ def decide(job: Job | None, command: JobCommand, now: Instant) -> tuple[JobEvent
     revived = cancelled and isinstance(command, UpdateJob) and command.revive
     if cancelled and not revived and not isinstance(command, CancelJob):
         raise CommandRefused(f"job {job.job_id} is cancelled")
-    at = max(now, job.updated_at)
+    at = max(now, job.updated_at + 1)  # later: what is due at once is named after the moment it was said
     match command:
         case UpdateJob():
             if command.spec == job.spec and not revived and not command.again:
