@@ -299,7 +299,6 @@ class MemoryRoom:
 
     def __init__(self, life: Life) -> None:
         self._world = life.world
-        self.schedules = life.world.most_schedules
         self.used: Counter[tuple[str, int]] = Counter()
 
     def has(self, route: str, priority: int = 0) -> bool:

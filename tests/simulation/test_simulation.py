@@ -6,7 +6,6 @@ replays exactly: `pytest tests/simulation --seed N`.
 """
 
 import random
-import sys
 from collections import Counter
 
 import pytest
@@ -43,7 +42,6 @@ def live(seed: int, steps: int = 100, *, parcels: bool = True) -> tuple[World, A
         room_limit=rng.choice([None, None, 1, 3]),
         files={FILE: LINES},
         parcel_size=dice.choice([1, 2, 3, 64]) if parcels else 1,
-        most_schedules=random.Random(f"memory {seed}").choice([sys.maxsize, 0, 1, 4]),
     )
     user, executors = User(world), Executors(world, dice=dice)
     for _ in range(steps):

@@ -7,7 +7,6 @@ partition over, and some time the first goes on.
 """
 
 import random
-import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -131,8 +130,6 @@ class World:
     """Events in one frame."""
     room_limit: int | None = None
     """How many runs a route may have at once."""
-    most_schedules: int = sys.maxsize
-    """How many schedules should be in memory."""
     files: dict[str, list[str]] = field(default_factory=dict)
     """Artifacts, by line."""
     pause: Callable[[str], None] = lambda _: None

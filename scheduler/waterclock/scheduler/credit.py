@@ -46,8 +46,6 @@ _PARCEL_SECONDS = 0.005
 """What travels in one message is worth so much time of one slot, about."""
 _BACKLOG = 64
 """So many runs of a route that are queued or running are a backlog. Fewer go one by one, each to whoever is free."""
-_SCHEDULES = 150_000
-"""Schedules that are in memory, in all partitions of a process, unless more than that are near: a kilobyte each."""
 _OVERCOMMITTED = 256
 """From so many runs beyond the limits on, no further workflow run or fan-out is opened."""
 
@@ -263,10 +261,6 @@ class PartitionRoom:
     @property
     def served(self) -> frozenset[str]:
         return self._credit.served
-
-    @property
-    def schedules(self) -> int:
-        return int(_SCHEDULES * self._credit.equal_part)
 
     def has(self, route: str, priority: int = 0) -> bool:
         if route == PARTS:

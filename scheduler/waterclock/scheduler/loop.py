@@ -11,6 +11,7 @@ from collections.abc import Callable
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.divergence import Diverged
 from waterclock.core.domain.partition.state import PartitionState
+from waterclock.core.domain.timing_index import HORIZON
 from waterclock.core.runtime.tasks import supervised
 from waterclock.proto.heartbeats import PartitionStatus
 from waterclock.scheduler.load import PartitionLoad
@@ -135,7 +136,7 @@ class PartitionLoop:
         if result.more:
             self._pace.wake()
         due, owner = owned.owner.next_due(), owned.owner
-        load_at = owner.schedules.load_at
+        load_at = owner.schedules.loaded_until - HORIZON
         wait = (load_at if due is None else min(due, load_at)) - self._ports.clock.now_us()
         await self._pace.wait(
             not_before=0.0 if result.hurry else next_stroke(result.began, result.decided, self._sharing()),

@@ -19,7 +19,7 @@ from waterclock.proto.events import Instant
 from waterclock.proto.work import ClaimReply, ClaimRequest
 from waterclock.scheduler.carry_out import carry_out, checkpoint
 from waterclock.scheduler.ports import Claim, Entry, Ports, Snapshot
-from waterclock.scheduler.takeover import Rebuilt, load_minutes
+from waterclock.scheduler.takeover import Rebuilt, load
 from waterclock.scheduler.work_items import WorkRecovery
 
 _PASS_DEFINITIONS = 300
@@ -143,9 +143,11 @@ class OwnedPartition:
         """Nothing is decided for a time whose part of the index is not in memory, however far the clock jumped."""
         owner, index = self.owner, self._ports.index
         await index.open_ahead((now + HORIZON) // MINUTE)
-        if owner.schedules.load_at > now:
+        if owner.schedules.loaded_until - now > HORIZON:
             return
-        await load_minutes(index, owner, owner.schedules.loaded_until // MINUTE, now)
+        first, last = owner.schedules.loaded_until // MINUTE, (now + HORIZON) // MINUTE
+        await load(owner, await index.minutes(first, last), now)
+        owner.loaded((last + 1) * MINUTE)
         await index.purge_before(owner.state.cursor.time - MINUTE)
 
     async def _read_jobs(self, now: Instant) -> bool:

@@ -11,12 +11,11 @@ from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.decisions import VoidEntries
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.core.domain.timing_index import HORIZON, NEAR, IndexEntry
+from waterclock.core.domain.timing_index import HORIZON, IndexEntry
 from waterclock.core.runtime.quarantine import read_frame, read_job_frame
 from waterclock.proto.events import Instant, JobCreated
 from waterclock.scheduler.carry_out import carry_out, checkpoint, mark_void
 from waterclock.scheduler.ports import Ports
-from waterclock.scheduler.timing_index import TimingIndex
 
 _TURN = 256
 """Others get their turn after so many entries or definitions."""
@@ -42,8 +41,10 @@ async def take_over(ports: Ports) -> Rebuilt:
     await _remove_void_entries(ports, owner)
     now = ports.clock.now_us()
     owner.wake(now)
-    await _arm(owner, await ports.index.hot(), now)
-    await load_minutes(ports.index, owner, (owner.state.cursor.time or now) // MINUTE, now)
+    first, last = (owner.state.cursor.time or now) // MINUTE, (now + HORIZON) // MINUTE
+    await load(owner, await ports.index.hot(), now)
+    await load(owner, await ports.index.minutes(first, last), now)
+    owner.loaded((last + 1) * MINUTE)
     await _read_unsettled(ports, owner)
     await _read_definitions(ports, owner)
     owner.resume(ports.clock.now_us())
@@ -52,26 +53,8 @@ async def take_over(ports: Ports) -> Rebuilt:
     return rebuilt
 
 
-async def load_minutes(index: TimingIndex, owner: Owner, first: int, now: Instant) -> None:
-    """Arm what the index has from a minute on, up to the horizon or as far as there is room for it in memory. What is
-    near has room in any case."""
-    begun = owner.schedules.loaded_until  # what comes before is in memory, or was
-    async for stretch in index.stretches(first, (now + HORIZON) // MINUTE):
-        filed = [each for each in stretch.filed if each.at >= begun]
-        reached = 0
-        for start in range(0, len(filed), _TURN):
-            at = filed[start].at
-            if at > reached and at > now + 2 * NEAR and owner.schedules.is_full:
-                owner.loaded(at)
-                return
-            turn = filed[start : start + _TURN]
-            await _arm(owner, stretch.read(turn), now)
-            reached = turn[-1].at
-        owner.loaded(stretch.until)
-
-
-async def _arm(owner: Owner, entries: Sequence[IndexEntry], now: Instant) -> None:
-    """With pauses for others."""
+async def load(owner: Owner, entries: Sequence[IndexEntry], now: Instant) -> None:
+    """Arm what was read from the index, with pauses for others."""
     for start in range(0, len(entries), _TURN):
         owner.load(entries[start : start + _TURN], now)
         await asyncio.sleep(0)

@@ -5,7 +5,7 @@ is filed again, in shorter ones. Reading is by minute, so it finds all that is d
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Protocol, TypeVar
 from zlib import crc32
@@ -88,39 +88,34 @@ class TimingIndex:
         entries = (_read(decode_entry, key, value) for key, value in found)
         return [entry for entry in entries if entry is not None]
 
-    async def stretches(self, first: int, last: int) -> "AsyncIterator[Stretch]":
-        """What is filed under some minutes, both ends included, one stretch of them after the other."""
+    async def minutes(self, first: int, last: int) -> list[IndexEntry]:
+        """The entries of a stretch of minutes, both ends included."""
         while self._slots.open_until <= last or self._opening is not None:
             await self._open_some()
         if last - first >= _SCAN_BY_HOUR:
-            for hour in range(first // HOUR_MINUTES, last // HOUR_MINUTES + 1):
-                ends = min((hour + 1) * HOUR_MINUTES, last + 1)
-                yield await self._stretch(names.timing_hour(self._partition, hour), first, ends)
+            hours = range(first // HOUR_MINUTES, last // HOUR_MINUTES + 1)
+            patterns = [names.timing_hour(self._partition, hour) for hour in hours]
         else:
-            for minute in range(first, last + 1):
-                pattern = names.timing_slot(self._partition, minute_slot(minute))
-                yield await self._stretch(pattern, minute, minute + 1)
-
-    async def _stretch(self, pattern: str, first: int, ends: int) -> "Stretch":
-        """What is in earlier minutes is decided. Where it was changed since, only later ones say so."""
-        filed: list[_Filed] = []
+            minutes = range(first, last + 1)
+            patterns = [names.timing_slot(self._partition, minute_slot(minute)) for minute in minutes]
+        entries: list[IndexEntry] = []
         void: dict[str, int] = {}
-        for key, value in await self._store.scan(pattern):
-            minute = minute_of(_slot_of(key))
-            if minute is None:
-                continue
-            self._occupied.add(minute)
-            if minute < first:
-                continue
-            if not names.is_timing_group(key):
-                filed.append(_Filed(minute * MINUTE, key, value))
-                continue
-            group = _read(decode_group, key, value) or _EMPTY
-            filed += [_Filed(at, key, bytes(entry)) for at, entry in group.entries]
-            for mark in group.void:
-                void[mark.job_id] = max(mark.version, void.get(mark.job_id, 0))
-        filed.sort(key=_by_time)
-        return Stretch(until=ends * MINUTE, filed=filed, void=void)
+        for pattern in patterns:
+            for key, value in await self._store.scan(pattern):
+                minute = minute_of(_slot_of(key))
+                if minute is None:
+                    continue
+                self._occupied.add(minute)
+                if not names.is_timing_group(key):
+                    single = _read(decode_entry, key, value)
+                    entries += [] if single is None else [single]
+                    continue
+                group = _read(decode_group, key, value) or _EMPTY
+                members = (_read(decode_entry, key, bytes(entry)) for _, entry in group.entries)
+                entries += [entry for entry in members if entry is not None]
+                for mark in group.void:
+                    void[mark.job_id] = max(mark.version, void.get(mark.job_id, 0))
+        return [entry for entry in entries if entry.version > void.get(entry.job_id, 0)]
 
     async def open_ahead(self, minute: int) -> None:
         """A part of what has to be done before a minute somewhat later can be read."""
@@ -181,35 +176,6 @@ class TimingIndex:
             key = names.timing_group(self._partition, slot, self._store.writer, next(self._numbers))
             keyed[key] = value
         return keyed
-
-
-class _Filed(Struct, frozen=True, gc=False):
-    """An entry that was found, not decoded: the instant it is filed under, and the key that has it."""
-
-    at: Instant
-    key: str
-    value: bytes
-
-
-class Stretch(Struct, frozen=True, kw_only=True):
-    """What was found under some minutes. It is decoded in parts: there may be more of it than should be in memory."""
-
-    until: Instant
-    """Where it ends."""
-    filed: list[_Filed]
-    """In the order of its times."""
-    void: Mapping[str, int]
-    """Up to which version the entries of some jobs do not count."""
-
-    def read(self, part: Iterable[_Filed]) -> list[IndexEntry]:
-        found = (_read(decode_entry, filed.key, filed.value) for filed in part)
-        return [
-            entry for entry in found if entry is not None and entry.version > self.void.get(entry.job_id, 0)
-        ]
-
-
-def _by_time(filed: _Filed) -> Instant:
-    return filed.at
 
 
 _EMPTY = Group(entries=[], void=[])

@@ -1,7 +1,5 @@
 """An owner of a partition for tests: its clock is a number, its index a dict, its log the events it decided."""
 
-import sys
-
 from waterclock.core.domain.instants import MINUTE, SECOND
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
@@ -25,7 +23,6 @@ class FewAtOnce:
         self.served: frozenset[str] | None = None
         self.parcel = 1
         """How many may travel in one message."""
-        self.schedules = sys.maxsize
 
     def has(self, route: str, priority: int = 0) -> bool:
         return self.left > 0

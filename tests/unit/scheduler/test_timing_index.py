@@ -1,11 +1,12 @@
 """What is filed is found in its minute, however far away it was; what is void is not; and few keys hold much."""
 
 import random
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 import pytest
 from msgspec import Raw
 
-from unit.scheduler.timing_store import TimingKeys
 from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.timing_index import (
     Filed,
@@ -23,8 +24,35 @@ HOUR, DAY, YEAR = 60, 1_440, 525_600
 SPEC = JobSpec(name="x", task=Shell(command="true"))
 
 
+class Store:
+    def __init__(self, keys: dict[str, bytes], writer: str) -> None:
+        self.writer = writer
+        self._keys = keys
+
+    async def scan(self, pattern: str) -> list[tuple[str, bytes]]:
+        return [each for each in self._keys.items() if fnmatchcase(each[0], pattern)]
+
+    async def some(self, pattern: str) -> list[tuple[str, bytes]]:
+        return (await self.scan(pattern))[:2]
+
+    async def write(self, changes: Mapping[str, bytes | None]) -> None:
+        for key, value in changes.items():
+            if value is None:
+                self._keys.pop(key, None)
+            else:
+                self._keys[key] = value
+
+    async def remove_hot(self, void: Mapping[str, int]) -> None:
+        raise NotImplementedError
+
+    async def purge(self, *patterns: str) -> None:
+        for pattern in patterns:
+            for key, _ in await self.scan(pattern):
+                del self._keys[key]
+
+
 def index_of(keys: dict[str, bytes], writer: str = "1", first: int = NOW) -> TimingIndex:
-    index = TimingIndex(TimingKeys(keys, writer), 3)
+    index = TimingIndex(Store(keys, writer), 3)
     index.begin(first)
     return index
 
@@ -37,9 +65,7 @@ def entry(job_id: str, minute: int, version: int = 1) -> Filed:
 
 
 async def found_in(index: TimingIndex, first: int, last: int) -> list[str]:
-    stretches = [stretch async for stretch in index.stretches(first, last)]
-    assert all(stretch.filed == sorted(stretch.filed, key=lambda filed: filed.at) for stretch in stretches)
-    return sorted(each.job_id for stretch in stretches for each in stretch.read(stretch.filed))
+    return sorted(each.job_id for each in await index.minutes(first, last))
 
 
 @pytest.mark.parametrize("away", [0, 1, 59, HOUR, 5 * HOUR, 3 * DAY, 40 * DAY, YEAR, 3 * YEAR])
@@ -47,7 +73,7 @@ async def test_found_in_its_minute_by_who_wrote_it_and_by_who_comes_after(away: 
     keys: dict[str, bytes] = {}
     minute = NOW + away
     first = index_of(keys)
-    await found_in(first, NOW, NOW + 2)
+    await first.minutes(NOW, NOW + 2)
     await first.write([entry("job", minute)], {})
     assert await found_in(index_of(dict(keys), "2", minute - 1), minute - 1, minute + 2) == ["job"]
     assert await found_in(index_of(dict(keys), "2", minute + 1), minute + 1, minute + 3) == []
@@ -61,7 +87,7 @@ async def test_found_in_its_minute_by_who_wrote_it_and_by_who_comes_after(away: 
 async def test_what_is_far_away_is_in_few_keys() -> None:
     keys: dict[str, bytes] = {}
     index = index_of(keys)
-    await found_in(index, NOW, NOW + 2)
+    await index.minutes(NOW, NOW + 2)
     rng = random.Random(1)
     for frame in range(20):
         members = [entry(f"{frame}~{n}", NOW + rng.randrange(30 * DAY, YEAR)) for n in range(256)]
@@ -98,7 +124,7 @@ async def test_every_entry_is_found_once_whoever_owns_the_partition_meanwhile() 
 async def test_what_is_void_is_not_found_and_a_later_version_is() -> None:
     keys: dict[str, bytes] = {}
     index = index_of(keys)
-    await found_in(index, NOW, NOW + 2)
+    await index.minutes(NOW, NOW + 2)
     minute = NOW + 3 * DAY
     await index.write([entry("a", minute, 5), entry("b", minute, 5)], {})
     await index.void([Void(minute * MINUTE, "a", 7)])

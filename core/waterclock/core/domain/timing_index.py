@@ -12,15 +12,13 @@ from collections.abc import Iterable
 import msgspec
 from msgspec import Raw, Struct
 
-from waterclock.core.domain.instants import MINUTE, SECOND
+from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.schedule.fires import Fires
 from waterclock.proto.codec import decoder
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import JobSpec
 
 HORIZON = 2 * MINUTE
-NEAR = 4 * SECOND
-"""What is due within this time is in memory, however much there is."""
 HOUR_MINUTES = 60
 SPANS = (1, 16, 256, 4_096)
 """Hours in the slots that are longer than a minute."""

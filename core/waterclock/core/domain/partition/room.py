@@ -4,7 +4,6 @@ A route is where work goes: a queue, the handler if it has one, a tier. What is 
 (due/backlog.py), so that the state of a partition is bounded by what can be done and not by what is wanted.
 """
 
-import sys
 from functools import lru_cache
 from typing import Protocol
 
@@ -31,10 +30,6 @@ class Room(Protocol):
         """Routes of which work waits for room in a line of its own; that of all others waits together. None: each has a
         line. It is the same object until it changes."""
 
-    @property
-    def schedules(self) -> int:
-        """How many schedules a partition should have in memory. What is due later than those is left in the index."""
-
     def has(self, route: str, priority: int = 0) -> bool:
         """Whether one more of this priority may be queued there. What goes before or after it does not count: so of
         each priority the first are in the queue, and executors choose among them."""
@@ -58,7 +53,6 @@ class Room(Protocol):
 class UnlimitedRoom:
     saturated = False
     served = None
-    schedules = sys.maxsize
 
     def has(self, route: str, priority: int = 0) -> bool:
         return True

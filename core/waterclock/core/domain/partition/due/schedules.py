@@ -21,7 +21,7 @@ from waterclock.core.domain.partition.due.overdue_fires import Gap, OverdueFires
 from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.schedule.fires import counts_from
-from waterclock.core.domain.timing_index import HORIZON, NEAR, Filed, IndexEntry, is_hot
+from waterclock.core.domain.timing_index import Filed, IndexEntry, is_hot
 from waterclock.proto.events import (
     Instant,
     JobCancelled,
@@ -126,18 +126,6 @@ class Schedules:
     def loaded(self, until: Instant) -> None:
         """The index is in memory up to here."""
         self.loaded_until = max(self.loaded_until, until)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there are so many in memory that what is not near is left in the index."""
-        return len(self.armed) >= self._decisions.room.schedules
-
-    @property
-    def load_at(self) -> Instant:
-        """When more of the index is wanted: early, but not before half of what is in memory has fired, since a minute
-        is read whole however little of it is taken."""
-        is_half_empty = len(self.armed) <= self._decisions.room.schedules // 2
-        return self.loaded_until - (HORIZON if is_half_empty else NEAR)
 
     # -- firing -----------------------------------------------------------------------------------------
 
@@ -319,8 +307,6 @@ class Schedules:
         it is decided, its definition is read again by whoever takes over. But where it recurs, its next fires follow
         from the entry."""
         item.hot = _is_hot(item)
-        if self.is_full and not item.hot:
-            self.loaded_until = min(self.loaded_until, max(item.scheduled, now + 2 * NEAR))
         entry = b""
         if item.hot or item.due > now or item.scheduled >= self.loaded_until:
             entry = self._write_index(item)
