@@ -106,6 +106,8 @@ class TimingIndex:
                 if minute is None:
                     continue
                 self._occupied.add(minute)
+                if minute < first:
+                    continue  # its fires are decided; if it was changed since, only later minutes say so
                 if not names.is_timing_group(key):
                     single = _read(decode_entry, key, value)
                     entries += [] if single is None else [single]

@@ -151,3 +151,13 @@ async def test_the_entries_of_the_release_before_are_found() -> None:
 def test_no_job_is_taken_for_a_group() -> None:
     assert names.is_timing_group(names.timing_group(3, "5.h", "12", 1))
     assert not names.is_timing_group("3.500.1.12.1")
+
+
+async def test_after_a_long_downtime_minutes_before_it_are_not_read_with_their_hour() -> None:
+    """What was filed there has fired. If it was edited afterwards the mark is with its next fire."""
+    keys: dict[str, bytes] = {}
+    index = index_of(keys, first=NOW // HOUR * HOUR)
+    await index.minutes(NOW // HOUR * HOUR, NOW // HOUR * HOUR + 2)
+    await index.write([entry("fired", NOW // HOUR * HOUR), entry("due", NOW // HOUR * HOUR + 30)], {})
+    first = NOW // HOUR * HOUR + 20
+    assert await found_in(index_of(keys, "2", first), first, first + 3 * HOUR) == ["due"]
