@@ -65,14 +65,11 @@ async def each_job_event(app: Application, job_id: str) -> AsyncGenerator[tuple[
         newest = await last_message(app.connection, names.JOBS, subject)
         if newest is None:
             continue
-        reached = 0
         async with Pull.ordered(app.connection, names.JOBS, [subject], after_sequence=0, batch=500) as pull:
-            while reached < newest.sequence:
-                for delivery in await pull.next():
-                    reached = delivery.sequence
-                    for event in read_job_frame(delivery).events:
-                        if event.job_id == job_id:
-                            yield delivery.sequence, event
+            async for delivery in pull.through(newest.sequence):
+                for event in read_job_frame(delivery).events:
+                    if event.job_id == job_id:
+                        yield delivery.sequence, event
 
 
 async def _extent(app: Application, run_id: str) -> tuple[int, int | None]:
@@ -110,18 +107,13 @@ async def _records(
     root = job_or_run_id.partition("@")[0].encode()
     decided: Delivery | None = None
     async with Pull.ordered(app.connection, names.RUNS, [subject], after_sequence=after, batch=1000) as pull:
-        reached = after
-        while reached < end:
-            for delivery in await pull.next():
-                reached = delivery.sequence
-                if reached > end:
-                    break
-                if root in delivery.data:
-                    found += _of_frame(delivery, wanted, decided)
-                if (cursor := _CURSOR.search(delivery.data)) is not None:
-                    decided = delivery
-                    if enough is not None and enough(_cursor_of(cursor[1]), found):
-                        return found
+        async for delivery in pull.through(end):
+            if root in delivery.data:
+                found += _of_frame(delivery, wanted, decided)
+            if (cursor := _CURSOR.search(delivery.data)) is not None:
+                decided = delivery
+                if enough is not None and enough(_cursor_of(cursor[1]), found):
+                    return found
     return found
 
 

@@ -117,6 +117,14 @@ class Pull:
             else:
                 await self._source.recount()
 
+    async def through(self, last: int) -> AsyncIterator[Delivery]:
+        """The same one by one, up to a sequence."""
+        async for arrived in self.backlog():
+            for delivery in arrived:
+                if delivery.sequence > last:
+                    return
+                yield delivery
+
     def set_demand(self, demand: int) -> None:
         """Never more than this many requested, arrived or unfinished. Lowering it takes two seconds to have full
         effect, since a request cannot be taken back."""

@@ -83,13 +83,8 @@ async def logged_runs(
 async def _records(app: Application, partition: int, after: int, through: int) -> AsyncIterator[Recorded]:
     subject = names.runs_subject(partition)
     async with Pull.ordered(app.connection, names.RUNS, [subject], after_sequence=after, batch=1000) as pull:
-        reached = after
-        while reached < through:
-            for delivery in await pull.next():
-                reached = delivery.sequence
-                if reached > through:
-                    break
-                frame = read_frame(delivery)
-                for event in frame.events:
-                    yield Recorded(sequence=reached, writer=frame.writer, event=event)
+        async for delivery in pull.through(through):
+            frame = read_frame(delivery)
+            for event in frame.events:
+                yield Recorded(sequence=delivery.sequence, writer=frame.writer, event=event)
             await asyncio.sleep(0)

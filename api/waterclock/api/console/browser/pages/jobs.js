@@ -9,7 +9,7 @@ import { narrow, throttled } from "../lib/store.js";
 import { bulk } from "../parts/bulk.js";
 import { CopyAs, Empty, Menu, PageHead, quoted, Skeleton, Status, StatusIcon, Tabs, Time, Trouble } from "../parts/parts.js";
 import { useKeys } from "../parts/shell.js";
-import { VirtualList } from "../parts/virtual_list.js";
+import { useRowFocus, VirtualList } from "../parts/virtual_list.js";
 
 const FILTERS = ["status", "label", "q", "queue", "schedule_type", "name"];
 const STATUSES = /** @type {[string, string][]} */ ([
@@ -108,7 +108,6 @@ export default function Jobs() {
   const list = useMemo(() => jobList(url), [url]);
   const [, draw] = useState(0);
   const handle = useRef(/** @type {import("../parts/virtual_list.js").ListHandle | null} */ (null));
-  const at = useRef(-1);
 
   useEffect(() => {
     list.changed = () => draw((n) => n + 1);
@@ -120,19 +119,11 @@ export default function Jobs() {
     };
   }, [list]);
 
-  const focus = (/** @type {number} */ index) => {
-    if (!list.rows.length) return;
-    at.current = Math.max(0, Math.min(list.rows.length - 1, index));
-    handle.current?.scrollTo(at.current);
-    requestAnimationFrame(() => {
-      const link = document.querySelector(`[data-job-id="${CSS.escape(list.rows[at.current].job_id)}"] a`);
-      if (link instanceof HTMLElement) link.focus({ preventScroll: true });
-    });
-  };
+  const reached = useRowFocus(handle, list, (row) => `[data-job-id="${CSS.escape(row.job_id)}"]`);
   useKeys(
     [
-      { keys: "j", text: "Next job", act: () => focus(at.current + 1) },
-      { keys: "k", text: "Previous job", act: () => focus(at.current - 1) },
+      { keys: "j", text: "Next job", act: reached.next },
+      { keys: "k", text: "Previous job", act: reached.previous },
       { keys: "n", text: "New job", act: () => navigate("/ui/jobs/new") },
       { keys: "f", text: "Filter", act: () => document.getElementById("filter")?.focus() },
     ],

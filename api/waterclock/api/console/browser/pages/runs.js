@@ -8,7 +8,7 @@ import { narrow } from "../lib/store.js";
 import { Button, CopyAs, Empty, Menu, PageHead, quoted, Skeleton, Span, Status, StatusIcon, Tabs, Time, Trouble } from "../parts/parts.js";
 import { closeShown, show, toast } from "../parts/dialogs.js";
 import { useKeys } from "../parts/shell.js";
-import { VirtualList } from "../parts/virtual_list.js";
+import { useRowFocus, VirtualList } from "../parts/virtual_list.js";
 import { bulk } from "../parts/bulk.js";
 
 const FILTERS = ["status", "job", "label", "q", "from", "to", "executor", "queue", "workflow_run", "trigger"];
@@ -34,7 +34,6 @@ export default function Runs() {
   const [, draw] = useState(0);
   const handle = useRef(/** @type {import("../parts/virtual_list.js").ListHandle | null} */ (null));
   const frame = useRef(0);
-  const at = useRef(-1);
 
   useEffect(() => {
     const stop = list.watch(() => {
@@ -47,20 +46,12 @@ export default function Runs() {
     };
   }, [list]);
 
-  const focus = (/** @type {number} */ index) => {
-    if (!list.rows.length) return;
-    at.current = Math.max(0, Math.min(list.rows.length - 1, index));
-    handle.current?.scrollTo(at.current);
-    requestAnimationFrame(() => {
-      const link = document.querySelector(`[data-run-id="${CSS.escape(list.rows[at.current].run_id)}"] a`);
-      if (link instanceof HTMLElement) link.focus({ preventScroll: true });
-    });
-  };
+  const reached = useRowFocus(handle, list, (row) => `[data-run-id="${CSS.escape(row.run_id)}"]`);
   useKeys(
     [
-      { keys: "j", text: "Next run", act: () => focus(at.current + 1) },
-      { keys: "k", text: "Previous run", act: () => focus(at.current - 1) },
-      { keys: "w", text: "Why this run is as it is", act: () => list.rows[at.current] && why(list.rows[at.current]) },
+      { keys: "j", text: "Next run", act: reached.next },
+      { keys: "k", text: "Previous run", act: reached.previous },
+      { keys: "w", text: "Why this run is as it is", act: () => list.rows[reached.at.current] && why(list.rows[reached.at.current]) },
       { keys: "n", text: "Show new runs", act: () => showNew() },
       { keys: "f", text: "Filter", act: () => document.getElementById("filter")?.focus() },
     ],

@@ -6,6 +6,24 @@ const BEYOND = 6;
 
 /** @typedef {{scrollTo: (index: number) => void, element: HTMLElement | null}} ListHandle */
 
+/** The row that the keys have reached, and how they get to another: it is scrolled into sight, and its link has the focus.
+ * @param {{current: ListHandle | null}} handle
+ * @param {{rows: any[]}} list
+ * @param {(row: any) => string} selector where a row is in the page */
+export function useRowFocus(handle, list, selector) {
+  const at = useRef(-1);
+  const focus = (/** @type {number} */ index) => {
+    if (!list.rows.length) return;
+    at.current = Math.max(0, Math.min(list.rows.length - 1, index));
+    handle.current?.scrollTo(at.current);
+    requestAnimationFrame(() => {
+      const link = document.querySelector(`${selector(list.rows[at.current])} a`);
+      if (link instanceof HTMLElement) link.focus({ preventScroll: true });
+    });
+  };
+  return { at, next: () => focus(at.current + 1), previous: () => focus(at.current - 1) };
+}
+
 /** @param {{
  *   count: number, height: number, row: (index: number, place: {top: string, height: string}) => any, label: string,
  *   heads?: any, onEnd?: () => void, onStart?: () => void, onScroll?: (top: number) => void, top?: number,
