@@ -100,6 +100,18 @@ def test_connections_are_limited_and_those_above_are_told(shipped: Program) -> N
         assert answers
 
 
+def test_connections_that_are_only_kept_give_way_to_new_ones(shipped: Program) -> None:
+    """Each has had an answer, and asks for nothing more: together they would be all there may be."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(330):
+            kept = stack.enter_context(connected(shipped))
+            kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 " in kept.recv(4096)
+        with connected(shipped) as new:
+            new.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b" 200 " in new.recv(4096)
+
+
 def test_streams_of_a_caller_are_limited(shipped: Program) -> None:
     with contextlib.ExitStack() as stack:
 

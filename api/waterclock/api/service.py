@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
 _DATE_SECONDS = 1.0
+_IDLE_SECONDS = 75
+"""How long a connection stays open between two requests: longer than clients and balancers keep theirs (5 to 60 s).
+Else some request meets one that is just being closed, and whoever sent it cannot know whether it was done."""
 _OWN_FILES = 1000
 _LEAVE_SECONDS = 1.0
 
@@ -107,6 +110,7 @@ async def serve_http(app: Application, stop: StopSignal) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=max(1, int(settings.grace_seconds)),
     )
     config.load()

@@ -51,10 +51,23 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self._most:
+        if len(self.connections) > self._most and not self._close_an_idle_one():
             self._cut_off(HTTPStatus.SERVICE_UNAVAILABLE, "connections")
             return
         self._expect_head()
+
+    def _close_an_idle_one(self) -> bool:
+        """One that is only kept for a request that may come gives way to one that is here."""
+        for other in self.connections:
+            if other is not self and isinstance(other, Protocol) and other._is_idle():
+                other.transport.close()
+                return True
+        return False
+
+    def _is_idle(self) -> bool:
+        """Between two requests."""
+        waits = self._deadline is None and not self._in_body and self._answered()
+        return waits and not self.transport.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._relax()
