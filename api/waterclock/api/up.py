@@ -61,6 +61,8 @@ PROCESSES = ("nats", "postgres", *_COMPONENTS)
 
 _SHARE_OF_DISK = 0.75
 """Of what is free at the first start, that the log may take."""
+_LEADER_SECONDS = 60.0
+"""A cluster that was just started answers once it has a leader."""
 _KILL_MARGIN = 5.0
 """A component cancels itself when its grace is over; one that cannot even do that is killed this much later."""
 
@@ -95,6 +97,7 @@ async def setup(settings: Settings) -> None:
         layout = Layout(
             partitions=settings.partitions, replicas=settings.replicas, total_bytes=settings.log_bytes
         )
+        await log.api("STREAM.NAMES", timeout=_LEADER_SECONDS)
         await ensure_streams(log, layout)
     await ensure_bucket(settings)
 

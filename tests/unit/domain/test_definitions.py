@@ -378,7 +378,7 @@ def test_a_local_time_is_what_the_zone_database_says(wall: datetime, key: str) -
     assert found is not None
     expected = wall.replace(tzinfo=ZoneInfo(key))
     if expected.astimezone(UTC).astimezone(ZoneInfo(key)).replace(tzinfo=None) == wall:
-        assert found == expected
+        assert found == expected.astimezone(UTC)  # a time that comes twice equals none of another zone
     else:
         assert as_instant(wall, place, "skip") is None
         assert found.astimezone(ZoneInfo(key)).replace(tzinfo=None) > wall
