@@ -62,7 +62,8 @@ async def run(settings: Settings, stop: StopSignal) -> None:
         around.keep(_ended(thread), name="thread of the heartbeat")
         around.keep(heartbeat.feed(member.describe, ownership.check), name="heartbeats of the scheduler")
         around.keep(ownership.membership.follow(), name="heartbeats of the other schedulers")
-        around.keep(follow_slots(shared.control, shared.credit), name="slots of the executors")
+        slots = follow_slots(shared.control, shared.credit, member.slots_wanted)
+        around.keep(slots, name="slots of the executors")
         around.keep(shared.lines.keep(lambda: lines_in_use(ownership.loads)), name="lines of the work queue")
         try:
             async with supervised() as tasks:
@@ -120,6 +121,8 @@ class _Member:
     def __init__(self, shared: Connections, ownership: Ownership) -> None:
         self.state: InstanceState = "running"
         self.load = SchedulerLoad()
+        self.slots_wanted = asyncio.Event()
+        """There is work of which it is not known who serves it."""
         self._instance = shared.instance
         self._credit = shared.credit
         self._ownership = ownership
@@ -128,6 +131,8 @@ class _Member:
 
     def describe(self) -> SchedulerHeartbeat:
         self.load = self._meter.measure(self._ownership.loads)
+        if self._credit.lacks_slots:
+            self.slots_wanted.set()
         return SchedulerHeartbeat(
             instance=self._instance,
             host=socket.gethostname(),

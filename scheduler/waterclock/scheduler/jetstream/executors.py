@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 from nats.aio.msg import Msg
@@ -23,6 +23,9 @@ from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.ports import Claim
 
 _SLOTS_EVERY = 5.0
+_SLOTS_SOON = 0.25
+"""How soon they are read again when there is work of which it is not known who serves it. If that does not tell, it
+takes twice as long each time: there may be nobody."""
 
 _log = logging.getLogger(__name__)
 _decode = decoder(ClaimRequest)
@@ -82,8 +85,10 @@ class ExecutorLink:
                 await asyncio.sleep(0)
 
 
-async def follow_slots(control: Bucket, credit: Credit) -> None:
-    """Who serves what, until cancelled. A new executor counts after a few seconds: that is soon enough for a limit."""
+async def follow_slots(control: Bucket, credit: Credit, wanted: asyncio.Event) -> None:
+    """Who serves what, until cancelled. `wanted`: set while there is work of which that is not known. Otherwise a new
+    executor counts after a few seconds: that is soon enough for a limit."""
+    soon = _SLOTS_SOON
     while True:
         try:
             executors = await read_heartbeats(control, "executor", ExecutorHeartbeat)
@@ -91,4 +96,12 @@ async def follow_slots(control: Bucket, credit: Credit) -> None:
             _log.info("the executors' heartbeats cannot be read: %s", error)
         else:
             credit.set_slots(executors)
-        await asyncio.sleep(_SLOTS_EVERY)
+        if credit.lacks_slots:
+            soon = min(2 * soon, _SLOTS_EVERY)
+        else:
+            soon = _SLOTS_SOON
+            wanted.clear()
+        await asyncio.sleep(soon)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SLOTS_EVERY - soon):
+                await wanted.wait()
