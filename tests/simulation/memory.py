@@ -317,8 +317,8 @@ class MemoryRoom:
     def began(self, route: str, priority: int = 0) -> None:
         self.used[route, priority] += 1
 
-    def ended(self, route: str, ran: int | None, priority: int = 0) -> None:
-        self.used[route, priority] -= 1
+    def ended(self, route: str, ran: int | None, priority: int = 0, count: int = 1) -> None:
+        self.used[route, priority] -= count
         assert self.used[route, priority] >= 0, f"more runs ended on {route} than had begun"
 
 

@@ -217,6 +217,13 @@ class Credit:
         self._set_served()
 
     @property
+    def lacks_slots(self) -> bool:
+        """Whether there is work on a route of which nobody is known who serves it. Somebody may be new."""
+        return bool(self.unserved.used) or any(
+            route.used and not route.slots for name, route in self.routes.items() if name != PARTS
+        )
+
+    @property
     def equal_part(self) -> float:
         """The part of a limit that each partition may have in any case."""
         return 1.0 / max(1, len(self._rooms))
@@ -299,32 +306,32 @@ class PartitionRoom:
             if is_unserved:
                 self.unserved_high[priority] += 1
 
-    def ended(self, route: str, ran: int | None, priority: int = 0) -> None:
+    def ended(self, route: str, ran: int | None, priority: int = 0, count: int = 1) -> None:
         credit = self._credit
         state = credit.routes.get(route) or credit.route(route)
         if state is credit.unserved and ran is not None:
             state = credit.serve(route)  # somebody has executed it
-        left = self.used[route] = self.used[route] - 1
+        left = self.used[route] = self.used[route] - count
         if not left:
             del self.used[route]
-        state.used -= 1
+        state.used -= count
         is_unserved = state is credit.unserved
         if is_unserved:
-            self.unserved -= 1
+            self.unserved -= count
         if priority > 0:
-            one = {priority: 1}
-            _subtract(self.high[route], one)
+            these = {priority: count}
+            _subtract(self.high[route], these)
             if not self.high[route]:
                 del self.high[route]
-            _subtract(state.high, one)
+            _subtract(state.high, these)
             if is_unserved:
-                _subtract(self.unserved_high, one)
-        state.ended += 1
+                _subtract(self.unserved_high, these)
+        state.ended += count
         if ran is not None:
-            state.executed += 1
+            state.executed += count
             state.executed_for += ran
         if state.refused:
-            state.limit += 1  # until it is measured again: something waits, and what was given has ended
+            state.limit += count  # until it is measured again: something waits, and what was given has ended
 
 
 _NONE: Counter[int] = Counter()

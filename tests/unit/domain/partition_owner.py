@@ -39,8 +39,8 @@ class FewAtOnce:
     def began(self, route: str, priority: int = 0) -> None:
         self.left -= 1
 
-    def ended(self, route: str, ran: int | None, priority: int = 0) -> None:
-        self.left += 1
+    def ended(self, route: str, ran: int | None, priority: int = 0, count: int = 1) -> None:
+        self.left += count
 
 
 def at(seconds: float) -> int:

@@ -117,6 +117,27 @@ def begin_queued(state: PartitionState, event: RunQueued) -> Run:
     return run
 
 
+def end_once(state: PartitionState, run: Run, event: RunSucceeded) -> bool:
+    """The only run of a job has succeeded, and nothing else in the state hangs on it: `change_run` for what is most
+    frequent. False: something may, and nothing has changed."""
+    if (
+        not run.once
+        or not (run.status == "QUEUED" or run.status == "RUNNING")
+        or run.attempt != event.attempt
+        or (run.executor_id is not None and run.executor_id != event.executor_id)
+        or run.parts
+        or run.parent is not None
+        or run.pause_after is not None
+        or state.failures
+        or run.job_id in state.notices.dependents
+    ):
+        return False
+    del state.runs[run.run_id]
+    if run.notifies_dependents:
+        dependency_state.remember_success(state.notices, run.job_id, run.run_id, run.scheduled)
+    return True
+
+
 def move_cursor(state: PartitionState, cursor: Cursor) -> None:
     """The owner has come further. What its cursor covers now need not be remembered as decided ahead of it."""
     before, state.cursor = state.cursor, cursor

@@ -44,6 +44,7 @@ from waterclock.proto.events import (
     RunCancelled,
     RunEvent,
     RunQueued,
+    RunSucceeded,
 )
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import ClaimReply, ClaimRequest
@@ -66,8 +67,11 @@ class Owner:
         fires = FireDecider(decisions, dispatch)
         self.backlog = Backlog(room.served)
         self._overdue = OverdueFires(decisions, definitions, fires)
-        one_shots = OneShots(decisions, definitions, dispatch)
-        self.schedules = Schedules(partition, decisions, self._wheel, self.backlog, self._overdue, one_shots)
+        armed: dict[str, ArmedSchedule] = {}
+        self._one_shots = OneShots(decisions, definitions, dispatch, armed)
+        self.schedules = Schedules(
+            partition, decisions, self._wheel, self.backlog, self._overdue, self._one_shots, armed
+        )
         self._backfills = Backfills(decisions, definitions, dispatch)
         self._dependent_jobs = DependentJobs(decisions, definitions, dispatch, fires)
         self._follow_ups = FollowUps(
@@ -188,10 +192,14 @@ class Owner:
 
     def observe_frame(self, frame: Frame, sequence: int) -> None:
         """An executor or the api wrote to the partition's log. Raises Diverged."""
+        end_one_shot = self._one_shots.end
         for event in frame.events:
             if self._unread.contradict(event, sequence) and not self._is_known_completion(event):
                 raise Diverged(f"{event.run_id} was decided on before frame {sequence} was read")
+            if type(event) is RunSucceeded and end_one_shot(event):
+                continue  # nothing follows from it
             self._applied.append((event, self._decisions.apply(event)))
+        self._one_shots.leave_room()
 
     def _is_known_completion(self, event: RunEvent) -> bool:
         """Whether it repeats an earlier notice: then nothing depends on when it is read."""

@@ -46,8 +46,9 @@ class Room(Protocol):
     def began(self, route: str, priority: int = 0) -> None:
         """One more run is queued there."""
 
-    def ended(self, route: str, ran: int | None, priority: int = 0) -> None:
-        """One that was queued or running is so no more. `ran`: how long it was executed, in microseconds, if it was."""
+    def ended(self, route: str, ran: int | None, priority: int = 0, count: int = 1) -> None:
+        """One that was queued or running is so no more, or so many of them. `ran`: how long they were executed, all
+        together, in microseconds, if they were."""
 
 
 class UnlimitedRoom:
@@ -69,7 +70,7 @@ class UnlimitedRoom:
     def began(self, route: str, priority: int = 0) -> None:
         pass
 
-    def ended(self, route: str, ran: int | None, priority: int = 0) -> None:
+    def ended(self, route: str, ran: int | None, priority: int = 0, count: int = 1) -> None:
         pass
 
 

@@ -12,11 +12,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count, islice
+from typing import TypeVar
 
 from msgspec import Struct
 
 from waterclock.core.domain.partition.due.armed_schedule import ArmedSchedule
-from waterclock.core.domain.partition.room import UNSERVED, Lane
+from waterclock.core.domain.partition.room import UNSERVED, Lane, lane
 from waterclock.core.domain.partition.state import Run
 from waterclock.proto.events import Instant
 
@@ -28,6 +29,7 @@ _Line = deque[Waiting]
 HasRoom = Callable[[str, int], bool]
 """Of a route and a priority."""
 _MOST_DROPPED = 1_000
+Key = TypeVar("Key")
 
 
 class _Namespace(Struct):
@@ -116,12 +118,8 @@ class Backlog:
     def _count(self, lane: Lane, change: int) -> None:
         self._size += change
         by_line, by_priority = (lane.namespace, self._line_of(lane.route)), (lane.route, lane.priority)
-        self.counts[by_line] += change
-        if not self.counts[by_line]:
-            del self.counts[by_line]
-        self._by_priority[by_priority] += change
-        if not self._by_priority[by_priority]:
-            del self._by_priority[by_priority]
+        _add(self.counts, by_line, change)
+        _add(self._by_priority, by_priority, change)
 
     def take(self, most: int, has_room: HasRoom) -> Iterator[Waiting]:
         """The next ones, one by one, while there is room: what the taker does with one may leave none for the next."""
@@ -222,9 +220,11 @@ class Backlog:
             if not _waits(item):
                 self._dropped = max(0, self._dropped - 1)
                 continue
-            self._count(Lane(-rank[0], not rank[1], name, _route(item)), -1)
             if isinstance(item, ArmedSchedule):
                 item.waiting = False
+                self._count(item.lane, -1)
+            else:
+                self._count(lane(-rank[0], not rank[1], name, item.route), -1)
             yield item
         if not namespaces:
             del self._namespaces[rank]
@@ -232,6 +232,15 @@ class Backlog:
 
 
 _Held = tuple[int, int, ArmedSchedule]
+
+
+def _add(counts: Counter[Key], key: Key, change: int) -> None:
+    """A count of 0 is not kept."""
+    left = counts.get(key, 0) + change
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]
 
 
 def _route(item: Waiting) -> str:

@@ -52,6 +52,7 @@ class Schedules:
         backlog: Backlog,
         overdue: OverdueFires,
         one_shots: OneShots,
+        armed: dict[str, ArmedSchedule],
     ) -> None:
         self._partition = partition
         self._decisions = decisions
@@ -61,7 +62,8 @@ class Schedules:
         self._one_shots = one_shots
         self._fresh: list[ArmedSchedule] = []
         """Due when their definition was read, just now. If there is room for them they need not stand in line."""
-        self.armed: dict[str, ArmedSchedule] = {}
+        self.armed = armed
+        """By job."""
         self.loaded_until: Instant = 0
         """The index is in memory up to this instant."""
 
