@@ -101,17 +101,7 @@ def _parse(text: str, name: str) -> Cron:
     fields = _fields(text)
     seconds = _values(_SECOND, fields[0], name) if len(fields) == 6 else 1
     minute, hour, day, month, weekday = fields[-5:]
-    both, weekday = weekday.startswith("+"), weekday.removeprefix("+")
-    weekdays, nth_weekdays = _weekdays(weekday, name)
-    days = Days(
-        months=_values(_MONTH, month, name),
-        month_days=_values(_DAY, day, name),
-        weekdays=weekdays,
-        last_day="l" in day.split(","),
-        nth_weekdays=nth_weekdays,
-        either=not both and _restricted(day) and _restricted(weekday),
-        nearest_to=_nearest_to(day),
-    )
+    days = _days(day, month, weekday, name)
     cron = Cron(
         days=days,
         hours=_values(_HOUR, hour, name),
@@ -122,6 +112,22 @@ def _parse(text: str, name: str) -> Cron:
     if not days.month_days & _EVERY_MONTH and cron.next(0) is None:
         raise InvalidSchedule("cron_expression", f"'{text}' can never fire: no month has such a day")
     return cron
+
+
+@lru_cache(maxsize=4096)
+def _days(day: str, month: str, weekday: str, name: str) -> Days:
+    """Far fewer than there are schedules: what is said of the time of day differs the most."""
+    both, weekday = weekday.startswith("+"), weekday.removeprefix("+")
+    weekdays, nth_weekdays = _weekdays(weekday, name)
+    return Days(
+        months=_values(_MONTH, month, name),
+        month_days=_values(_DAY, day, name),
+        weekdays=weekdays,
+        last_day="l" in day.split(","),
+        nth_weekdays=nth_weekdays,
+        either=not both and _restricted(day) and _restricted(weekday),
+        nearest_to=_nearest_to(day),
+    )
 
 
 def _fields(text: str) -> list[str]:

@@ -15,9 +15,11 @@ from waterclock.core.domain.schedule.exclusions import Exclusions
 from waterclock.core.domain.schedule.fire import Fire, InvalidSchedule, Note
 from waterclock.core.domain.schedule.zone import FIRST, LAST, Zone, zone
 from waterclock.proto.events import Instant
+from waterclock.proto.policies import DstGap, DstOverlap
 from waterclock.proto.spec import Schedule
 
 _SPARSE = 3_600 * SECOND
+_NOTHING = Exclusions(())
 
 
 class Interval:
@@ -165,8 +167,18 @@ def compile(schedule: Schedule, name: str) -> Fires:
     fires that were taken. An immediate job fires when it is accepted and a dependent one when its dependencies
     ended: of neither does the schedule know the time, so both are without fires here.
     """
-    hashed = any("h" in text.lower() for text in schedule.cron_expression)
-    return _compile(schedule, name if hashed else "")
+    expressions = schedule.cron_expression
+    hashed = any("h" in text or "H" in text for text in expressions)
+    name = name if hashed else ""
+    if (
+        len(expressions) == 1
+        and schedule.schedule_type == "CRON"
+        and schedule.start_at is None
+        and schedule.end_at is None
+        and not schedule.exclude
+    ):
+        return _of_one_cron(expressions[0], schedule.timezone, schedule.dst_gap, schedule.dst_overlap, name)
+    return _compile(schedule, name)
 
 
 def counts_from(schedule: Schedule, accepted: Instant) -> Instant:
@@ -199,12 +211,16 @@ def jittered(schedule: Schedule, run_id: str, scheduled: int, next_scheduled: in
 
 
 @lru_cache(maxsize=4096)
+def _of_one_cron(text: str, timezone: str, gap: DstGap, overlap: DstOverlap, name: str) -> Fires:
+    """What nearly all recurring schedules are. To look them up by these texts costs a third of what it costs by all
+    that a schedule may say."""
+    cron = ZonedCron(cron_expression.parse(text, name), _existing(timezone), gap, overlap)
+    return Fires((cron,), FIRST * SECOND, LAST * SECOND, _NOTHING)
+
+
+@lru_cache(maxsize=4096)
 def _compile(schedule: Schedule, name: str) -> Fires:
-    place = zone(schedule.timezone)
-    if place is None:
-        raise InvalidSchedule(
-            "timezone", f"there is no time zone '{schedule.timezone}' (IANA names: Europe/Paris)"
-        )
+    place = _existing(schedule.timezone)
     start = FIRST * SECOND if schedule.start_at is None else instant_of(schedule.start_at)
     end = LAST * SECOND if schedule.end_at is None else instant_of(schedule.end_at)
     if end <= start:
@@ -215,6 +231,13 @@ def _compile(schedule: Schedule, name: str) -> Fires:
     if sources and bounds and fires.at_or_after(start) is None:
         raise InvalidSchedule(bounds[0], "can never fire: nothing is due between start_at and end_at")
     return fires
+
+
+def _existing(timezone: str) -> Zone:
+    place = zone(timezone)
+    if place is None:
+        raise InvalidSchedule("timezone", f"there is no time zone '{timezone}' (IANA names: Europe/Paris)")
+    return place
 
 
 def _sources(schedule: Schedule, place: Zone, name: str) -> tuple[Source, ...]:
