@@ -219,9 +219,7 @@ class Credit:
     @property
     def lacks_slots(self) -> bool:
         """Whether there is work on a route of which nobody is known who serves it. Somebody may be new."""
-        return bool(self.unserved.used) or any(
-            route.used and not route.slots for name, route in self.routes.items() if name != PARTS
-        )
+        return any(not self._slots[name] and name != PARTS for room in self._rooms for name in room.used)
 
     @property
     def equal_part(self) -> float:

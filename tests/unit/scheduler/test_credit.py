@@ -373,3 +373,35 @@ def test_work_goes_to_exact_lines_unless_somebody_serves_it_who_does_not_know_th
     assert room.has_exact_lines(HEAVY)
     credit.set_slots([executor(1, tier="heavy")])
     assert room.has_exact_lines(ROUTE)
+
+
+def test_work_of_which_it_is_not_known_who_serves_it_lacks_slots() -> None:
+    credit = Credit(1, Clock())
+    room = credit.open()
+    assert not credit.lacks_slots, "there is no work"
+    room.began(ROUTE)
+    assert credit.lacks_slots, "nobody is known"
+    room.began(ROUTE)
+    room.ended(ROUTE, MOMENT)
+    assert credit.lacks_slots, "somebody has executed one, but it is not known who"
+    credit.set_slots([executor(10)])
+    assert not credit.lacks_slots
+    room.began(PARTS)
+    assert not credit.lacks_slots, "a run that is made of others needs nobody"
+
+
+def test_several_that_end_together_are_as_many_that_end_one_by_one() -> None:
+    together, clock, (all_at_once,) = credit_of(1)
+    apart, other_clock, (one_by_one,) = credit_of(1)
+    for room in (all_at_once, one_by_one):
+        for priority in (0, 0, 0, 7, 7):
+            room.began(ROUTE, priority)
+    all_at_once.ended(ROUTE, 3 * MOMENT, 0, 3)
+    all_at_once.ended(ROUTE, 2 * MOMENT, 7, 2)
+    for priority in (0, 7, 0, 7, 0):
+        one_by_one.ended(ROUTE, MOMENT, priority)
+    clock.now = other_clock.now = 101.0
+    together.measure()
+    apart.measure()
+    assert together.routes == apart.routes
+    assert (all_at_once.used, all_at_once.high) == (one_by_one.used, one_by_one.high) == ({}, {})
