@@ -1,7 +1,8 @@
 """How many stored one-shots fire a second, through execution into Postgres, for a minute.
 
-A burst first tells what the machine holds; then nearly that rate is offered for the whole time. What counts is what
-is in Postgres when the last job has been due, so a system that falls behind does not get time to catch up.
+A burst first tells what the machine holds, by how fast runs ended in the middle of it: how it begins and ends says
+nothing about a minute. That rate is offered for the whole time. What counts is what is in Postgres when the last job has
+been due, so a system that falls behind does not get time to catch up.
 """
 
 import asyncio
@@ -16,8 +17,6 @@ from bench.result import Result
 from bench.system import System, running_system
 from bench.warm_up import warm_up
 
-_OFFERED = 0.95
-"""Share of the burst's rate that is offered for long."""
 _AFTER = 1.0
 """Seconds from the last due time to the count: a run may take so long to be seen in Postgres."""
 
@@ -26,20 +25,25 @@ async def fire_rate(plan: Plan) -> AsyncGenerator[Result, None]:
     seconds = plan.choose(60, quick=10) if not plan.smoke else 2
     async with running_system() as system:
         await warm_up(system)
-        burst, stored = await _burst(system, plan.count(30_000, quick=10_000))
-        yield Result(name="fire_rate/burst", figures={"rate": round(burst), "stored_rate": round(stored)})
-        rate = plan.rate or max(100, round(burst * _OFFERED, -2))
+        burst, middle, stored = await _burst(system, plan.count(60_000, quick=20_000))
+        yield Result(
+            name="fire_rate/burst",
+            figures={"rate": round(burst), "middle_rate": round(middle), "stored_rate": round(stored)},
+        )
+        rate = plan.rate or max(100, round(middle, -2))
         yield await _sustained(system, int(rate), seconds, stored)
 
 
-async def _burst(system: System, count: int) -> tuple[float, float]:
-    """Runs a second of a crowd due at one instant, and jobs stored a second before that."""
+async def _burst(system: System, count: int) -> tuple[float, float, float]:
+    """Runs a second of a crowd due at one instant, of all of it and of its middle; and jobs stored a second before."""
     before = await system.history.succeeded()
     due = time.time() + count / 2500 + 2.0
     storing = await jobs.submit(system.clock, jobs.spread(count, due, 0.0))
     await asyncio.sleep(max(0.0, due - time.time()))
     await system.history.until_succeeded(before + count, within=120, poll=0.05)
-    return count / (time.time() - due), count / storing
+    taken = time.time() - due
+    middle = await system.history.middle_rate(datetime.fromtimestamp(due - 0.001, UTC))
+    return count / taken, middle, count / storing
 
 
 async def _sustained(system: System, rate: int, seconds: int, stored: float) -> Result:
