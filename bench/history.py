@@ -60,7 +60,8 @@ class History:
             since,
         )
         assert row is not None
-        return 0.6 * row["runs"] / max(row["seconds"], 0.001)
+        seconds: float = row["seconds"]
+        return 0.6 * int(row["runs"]) / max(seconds, 0.001)
 
     async def span(self, since: datetime) -> tuple[float, float]:
         """First start and last end, in seconds since the epoch, of runs created since."""

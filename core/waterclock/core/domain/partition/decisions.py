@@ -149,13 +149,13 @@ class Decisions:
                 self.watch_start(run)
         return ended
 
-    def begin(self, event: RunQueued, spec: JobSpec) -> None:
-        """Decide that a run is queued which is new, and no part of another: `emit` for what is most frequent."""
+    def begin(self, event: RunQueued, spec: JobSpec, job_id: str, route: str) -> None:
+        """Decide that the only run of a job is queued, which is no part of another: `emit` for what is most
+        frequent."""
         self.open.events.append(event)
         self.open.queued.append((event, spec))
-        run = begin_queued(self.state, event)
-        self.by_job.setdefault(run.job_id, {})[run.run_id] = run
-        self.room.began(run.route, run.priority)
+        self.by_job[job_id] = {event.run_id: begin_queued(self.state, event, job_id, route)}
+        self.room.began(route, event.priority)
 
     def apply(self, event: RunEvent) -> Ended | None:
         """Apply an event, decided here or read from the log."""

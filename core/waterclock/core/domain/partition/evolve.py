@@ -82,10 +82,10 @@ def change_run(state: PartitionState, run: Run, event: RunEvent) -> Ended | None
     return None
 
 
-def begin_queued(state: PartitionState, event: RunQueued) -> Run:
-    """A fire of a schedule is queued: a run that is new, and no part of another."""
+def begin_queued(state: PartitionState, event: RunQueued, job_id: str, route: str) -> Run:
+    """A fire of a schedule is queued: a run that is new, and no part of another. `job_id`, `route`: as the event says,
+    for who knows them already."""
     run_id = event.run_id
-    job_id = job_of(run_id)
     _mark_fire(state, job_id, event.scheduled, event.due, event.version)
     run = state.runs[run_id] = Run(
         run_id=run_id,
@@ -104,7 +104,7 @@ def begin_queued(state: PartitionState, event: RunQueued) -> Run:
         output_kept=event.output_kept,
         item=event.item,
         once=event.once,
-        route=route_of(event.queue, event.handler, event.tier),
+        route=route,
         priority=event.priority,
         parcel=event.parcel,
         start_by=event.start_by,
@@ -184,7 +184,8 @@ def _without_run(state: PartitionState, event: RunEvent) -> None:
         case RunQueued(again=True):
             pass
         case RunQueued(parent=None) if event.trigger in _OF_SCHEDULES:
-            begin_queued(state, event)
+            route = route_of(event.queue, event.handler, event.tier)
+            begin_queued(state, event, job_of(event.run_id), route)
         case RunQueued() | RunWaiting() | RunOpened():
             if _is_void(state, event):
                 if event.trigger == "fan_out":

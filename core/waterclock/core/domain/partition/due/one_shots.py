@@ -76,7 +76,7 @@ class OneShots:
         )
         item.after = scheduled
         self._definitions.remember_plain(job_id, item.version, spec)
-        decisions.begin(event, spec)
+        decisions.begin(event, spec, job_id, lane.route)
         return True
 
     def end(self, event: RunSucceeded) -> bool:
