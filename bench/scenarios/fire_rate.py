@@ -1,8 +1,8 @@
 """How many stored one-shots fire a second, through execution into Postgres, for a minute.
 
 A burst first tells what the machine holds, by how fast runs ended in the middle of it: how it begins and ends says
-nothing about a minute. That rate is offered for the whole time. What counts is what is in Postgres when the last job has
-been due, so a system that falls behind does not get time to catch up.
+nothing about a minute. That rate is offered for the whole time. What counts is what is in Postgres when the last job
+has been due, so a system that falls behind does not get time to catch up.
 """
 
 import asyncio

@@ -14,6 +14,7 @@ from waterclock.core.runtime.settings import Settings
 from waterclock.projector.fleet_tables import FleetTables
 from waterclock.projector.job_stats import JobStats
 from waterclock.projector.membership import Membership
+from waterclock.projector.metrics import METRICS
 from waterclock.projector.retention import Retention
 from waterclock.projector.write.database import TRANSIENT, connect
 from waterclock.projector.write.week_partitions import WeekPartitions
@@ -57,7 +58,7 @@ class Housekeeping:
         try:
             fleet_tables = FleetTables(self._log, self._control, database)
             retention = Retention(database, WeekPartitions(database), self._settings.retention_days)
-            job_stats = JobStats(database)
+            job_stats = JobStats(database, lambda: METRICS.events)
             for round_number in count():
                 if 0 in self._membership.partitions:
                     await fleet_tables.refresh(now_us())

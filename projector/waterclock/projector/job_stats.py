@@ -4,10 +4,14 @@ To add to a job's counts with every batch would cost a row for most runs, as job
 a batch. An hour is counted when something has changed in it, now and then, for at most a twentieth of the time; the
 more often a job runs, the less that is for each run. What `run_stats` has more than all jobs together is of jobs that
 run once, or not counted yet.
+
+A flood of runs is not the time for it: an hour of a million runs takes seconds of a core. Then it waits for the end of
+the flood, but no longer than ten minutes.
 """
 
 import logging
 import time
+from collections.abc import Callable
 
 import asyncpg
 
@@ -16,6 +20,9 @@ from waterclock.projector.write.database import statement
 _SHARE = 20
 """After each count, a pause so many times as long."""
 _LEAST_PAUSE = 5.0
+_FLOOD = 3_000.0
+"""Events folded in a second."""
+_LATEST = 600.0
 _MOST_SECONDS = 60
 """An hour that takes longer is left out: of so many runs nearly all are of jobs that run once."""
 
@@ -23,21 +30,37 @@ _log = logging.getLogger(__name__)
 
 
 class JobStats:
-    def __init__(self, database: asyncpg.Connection) -> None:
+    """`folded`: how many events have been, up to now."""
+
+    def __init__(
+        self,
+        database: asyncpg.Connection,
+        folded: Callable[[], int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._database = database
-        self._not_before = 0.0
+        self._folded = folded
+        self._clock = clock
+        self._seen = (clock(), folded())
+        self._not_before = clock()
 
     async def count_next(self) -> bool:
         """Count an hour, if it is time and one has changed. Returns whether it was counted."""
-        if time.monotonic() < self._not_before:
+        began = self._clock()
+        is_flooded = self._is_flooded(began)
+        if began < self._not_before + (_LATEST if is_flooded else 0.0):
             return False
-        began = time.monotonic()
         stale = await self._database.fetchrow(statement("stale_job_hour"))
         if stale is not None:
             await self._count(stale["hour"], stale["fingerprint"])
-        taken = time.monotonic() - began
+        taken = self._clock() - began
         self._not_before = began + taken + max(_LEAST_PAUSE if stale is None else 0.0, _SHARE * taken)
         return stale is not None
+
+    def _is_flooded(self, now: float) -> bool:
+        """Whether many events were folded since it was last asked."""
+        (before, had), self._seen = self._seen, (now, self._folded())
+        return self._seen[1] - had > _FLOOD * (now - before)
 
     async def _count(self, hour: int, fingerprint: int) -> None:
         try:

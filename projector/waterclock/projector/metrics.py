@@ -14,14 +14,15 @@ from waterclock.projector.read.positions import PositionMove
 
 class ProjectorMetrics(ScopedCollector):
     def __init__(self) -> None:
-        self._events = 0
+        self.events = 0
+        """Folded in."""
         self._batches = Histogram()
         self._lag: Counter[str] = Counter()
         self._waiting = 0
         self._at = 0
 
     def batch_written(self, events: int, seconds: float, moves: Sequence[PositionMove], waiting: int) -> None:
-        self._events += events
+        self.events += events
         self._batches.add(seconds)
         self._waiting = waiting
         now = now_us()
@@ -31,7 +32,7 @@ class ProjectorMetrics(ScopedCollector):
         self._at = now
 
     def collect(self) -> Iterator[Metric]:
-        yield CounterMetricFamily("waterclock_projection_events", "Events folded in.", value=self._events)
+        yield CounterMetricFamily("waterclock_projection_events", "Events folded in.", value=self.events)
         yield self._batches.family("waterclock_projection_batch_seconds", "Folding and writing one batch.")
         yield GaugeMetricFamily(
             "waterclock_projection_waiting", "Events read and not folded in yet.", value=self._waiting
