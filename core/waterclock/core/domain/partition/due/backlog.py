@@ -205,26 +205,29 @@ class Backlog:
         """Namespaces without any room: they are not asked again this time."""
         while len(full) < len(namespaces):
             name = next(name for name in namespaces if name not in full)
-            namespace = namespaces[name]
-            route = next((route for route in namespace.lines if has_room(route, -rank[0])), None)
+            lines = namespaces[name].lines
+            route = next((route for route in lines if has_room(route, -rank[0])), None)
             if route is None:
                 full.add(name)
                 continue
-            namespaces[name] = namespaces.pop(name)
-            line = namespace.lines.pop(route)
+            line = lines[route]
             item = line.popleft()
-            if line:
-                namespace.lines[route] = line
-            elif not namespace.lines:
+            if not line:
+                del lines[route]
+            elif len(lines) > 1:
+                lines[route] = lines.pop(route)
+            if not lines:
                 del namespaces[name]
-            if not _waits(item):
-                self._dropped = max(0, self._dropped - 1)
-                continue
-            if isinstance(item, ArmedSchedule):
+            elif len(namespaces) > 1:
+                namespaces[name] = namespaces.pop(name)
+            if isinstance(item, Run):
+                self._count(lane(-rank[0], not rank[1], name, item.route), -1)
+            elif item.waiting:
                 item.waiting = False
                 self._count(item.lane, -1)
             else:
-                self._count(lane(-rank[0], not rank[1], name, item.route), -1)
+                self._dropped = max(0, self._dropped - 1)
+                continue
             yield item
         if not namespaces:
             del self._namespaces[rank]
