@@ -41,7 +41,10 @@ _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzin
 
 
 _MAY_SAY_NOW = ("schedule", "schedule_type")
-_SAY_MORE = tuple(field for field in SCHEDULE_FIELDS if field not in _MAY_SAY_NOW)
+_ONLY_TIME = ["schedule_time"]
+_ONLY_CRON = [[field, *more] for field in ("cron", "cron_expression") for more in ([], ["timezone"])]
+_SAY_MORE = tuple(dict.fromkeys(field for field in (*WHEN, *SCHEDULE_FIELDS) if field not in _MAY_SAY_NOW))
+"""Those that are said most often first."""
 
 
 class _When(msgspec.Struct, frozen=True):
@@ -60,8 +63,11 @@ def schedule_of(
     request: JobRequest | PreviewRequest, name: str, now: int, unsaid: ScheduleType, problems: Problems
 ) -> Schedule:
     """The schedule a request describes; of the type `unsaid` if it does not say when."""
-    if all(getattr(request, field) is UNSET for field in SCHEDULE_FIELDS):
+    said = [field for field in SCHEDULE_FIELDS if getattr(request, field) is not UNSET]
+    if not said:
         return _UNSAID[unsaid]
+    if (plain := _plain(said, request, name)) is not None:
+        return plain
     before = len(problems)
     when = _when(request, now, unsaid, problems)
     _check_type(value_of(request.schedule_type), when, problems)
@@ -88,6 +94,29 @@ def schedule_of(
             compile(schedule, name)
         except InvalidSchedule as error:
             problems.add(error.field, error.reason)
+    return schedule
+
+
+def _plain(said: list[str], request: JobRequest | PreviewRequest, name: str) -> Schedule | None:
+    """The schedule of which nothing is said but an instant, or a cron and its zone: most are such. None if there may be
+    something wrong with it, or more in it."""
+    if said == _ONLY_TIME:
+        time = request.schedule_time
+        if not isinstance(time, datetime) or time.tzinfo is None or not _EARLIEST <= time < _LATEST:
+            return None
+        return Schedule(schedule_type="FUTURE", schedule_time=time.astimezone(UTC))
+    if said not in _ONLY_CRON:
+        return None
+    text, place = getattr(request, said[0]), request.timezone
+    if not isinstance(text, str) or place is None or "=" in text or "@" in text:
+        return None
+    crons, place = (text.strip(),), "UTC" if place is UNSET else place
+    try:
+        cron_expression.check(crons[0], name)
+        schedule = Schedule(schedule_type="CRON", cron_expression=crons, timezone=place)
+        compile(schedule, name)
+    except InvalidSchedule:
+        return None
     return schedule
 
 

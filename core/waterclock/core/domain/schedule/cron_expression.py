@@ -45,7 +45,7 @@ _EVERY = re.compile(r"@every\s+(?P<duration>.+)", re.IGNORECASE | re.DOTALL)
 _LAST = re.compile(r"l(?P<after>[0-7]|[a-z]{3})|(?P<before>[0-7]|[a-z]{3})l")
 
 
-class _Field(Struct, frozen=True):
+class _Field(Struct, frozen=True, cache_hash=True):
     name: str
     position: int
     """Where croniter has it; seconds are read as minutes are."""

@@ -158,6 +158,10 @@ class Fires:
         return best
 
 
+_latest: tuple[Schedule, str, Fires] | None = None
+"""What was compiled last: whoever defines a job asks for it several times, and to look it up takes long, too."""
+
+
 def compile(schedule: Schedule, name: str) -> Fires:
     """The fires of a schedule; `name` is the job's, which `H` is drawn from.
 
@@ -165,8 +169,14 @@ def compile(schedule: Schedule, name: str) -> Fires:
     fires that were taken. An immediate job fires when it is accepted and a dependent one when its dependencies
     ended: of neither does the schedule know the time, so both are without fires here.
     """
+    global _latest
+    latest = _latest
+    if latest is not None and latest[0] is schedule and latest[1] == name:
+        return latest[2]
     hashed = any("h" in text.lower() for text in schedule.cron_expression)
-    return _compile(schedule, name if hashed else "")
+    fires = _compile(schedule, name if hashed else "")
+    _latest = (schedule, name, fires)
+    return fires
 
 
 def counts_from(schedule: Schedule, accepted: Instant) -> Instant:
@@ -186,6 +196,9 @@ def is_over(schedule: Schedule, now: Instant) -> bool:
 
 def next_fire(schedule: Schedule, name: str, after: Instant) -> Instant | None:
     """The first fire strictly after an instant; None if there is none, or if no clock decides it."""
+    time = schedule.schedule_time if schedule.schedule_type == "FUTURE" else None
+    if time is not None and schedule.start_at is schedule.end_at is None and not schedule.exclude:
+        return instant if (instant := instant_of(time)) > after else None
     fire = compile(schedule, name).after(after)
     return None if fire is None else fire.scheduled
 
