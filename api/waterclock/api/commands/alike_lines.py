@@ -24,7 +24,7 @@ from waterclock.core.domain.job.parse import schedule_like
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Instant
-from waterclock.proto.spec import JobRequest
+from waterclock.proto.spec import JobRequest, PreviewRequest
 
 _MANY = 16
 _MOST_SHAPES = 4
@@ -130,7 +130,7 @@ class _AlikeLines:
         fields = {
             field: _DECODE[field](value) for (field, _), value in zip(self._scheduling, said, strict=True)
         }
-        schedule = schedule_like(spec, JobRequest(**fields), now)
+        schedule = schedule_like(spec, PreviewRequest(**fields), now)
         if schedule is None:
             return None
         return self._kind.when(schedule, next_run_at(schedule, spec.name, "SCHEDULED", None, now, now))

@@ -120,7 +120,7 @@ def _plain(said: list[str], request: JobRequest | PreviewRequest, name: str) -> 
     return schedule
 
 
-def says_only_now(request: JobRequest) -> bool:
+def says_only_now(request: JobRequest | PreviewRequest) -> bool:
     """Whether all that is said of its schedule is that it runs at once, if anything. Never true of what is wrong."""
     return (
         (request.schedule is UNSET or request.schedule == "now")

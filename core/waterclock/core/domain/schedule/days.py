@@ -42,7 +42,7 @@ def _nearest_workday(day: int, first: int, length: int) -> int:
             return 1 << day
 
 
-class Days(Struct, frozen=True):
+class Days(Struct, frozen=True, gc=False):
     """Days are proleptic ordinals, sets are bitsets."""
 
     months: int

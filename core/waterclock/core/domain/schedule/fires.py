@@ -23,6 +23,8 @@ _SPARSE = 3_600 * SECOND
 class Interval:
     """Fires when (t - anchor) mod every = 0, whoever evaluates it and whenever: there is no last run in it."""
 
+    __slots__ = ("_anchor", "_every", "is_sparse")
+
     def __init__(self, every: int, anchor: int) -> None:
         self._every = every
         self._anchor = anchor
@@ -40,6 +42,7 @@ class Interval:
 
 
 class Once:
+    __slots__ = ("_fire",)
     is_sparse = True
 
     def __init__(self, instant: int) -> None:
@@ -80,6 +83,8 @@ class Fires:
     The answer depends on the schedule and the instant asked about, never on what was asked before. The last one is
     remembered, as it is the answer for all instants up to the fire: whoever defines a job asks several times.
     """
+
+    __slots__ = ("_end", "_excluded", "_last_answer", "_sources", "_start", "is_sparse")
 
     def __init__(self, sources: tuple[Source, ...], start: int, end: int, excluded: Exclusions) -> None:
         self._sources = sources
