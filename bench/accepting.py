@@ -100,7 +100,7 @@ async def _accept(bodies: list[bytes], log: _Log) -> int:
 
 
 def measure(kind: str, count: int, *, profiled: bool = False) -> dict[str, Any]:
-    lines = [msgspec.Raw(msgspec.json.encode(KINDS[kind](number))) for number in range(count)]
+    lines = [msgspec.json.encode(KINDS[kind](number)) for number in range(count)]
     bodies = [msgspec.json.encode(batch) for _, batch in batches(lines)]
     asyncio.run(_accept(bodies[:2], _Log()))
     if profiled:

@@ -119,7 +119,7 @@ class JobWriter:
             for places in _cut(first, _BATCH_MESSAGES):
                 writes.create_task(write(places, self._batch))
         for place in repeated:
-            results[place] = await _or_error(self._create_named(jobs[place]))
+            results[place] = await _or_error(self._create_named(job_frames.single(jobs[place])))
         return [result for result in results if result is not None]
 
     async def _write_waiting(self) -> None:
@@ -188,10 +188,9 @@ class JobWriter:
             else:
                 first = last - len(jobs) + 1
                 return [self._created(message, first + place) for place, message in enumerate(packed)]
-        return list(await asyncio.gather(*(_or_error(self._create_named(job)) for job in jobs)))
+        return list(await asyncio.gather(*(_or_error(self._create_named(message)) for message in packed)))
 
-    async def _create_named(self, job: Creation) -> Created:
-        message = job_frames.single(job)
+    async def _create_named(self, message: JobMessage) -> Created:
         version = await self._publisher.publish(
             self._subject(message.root), message.data, expect=_NEW, ttl_seconds=message.ttl
         )

@@ -85,7 +85,7 @@ def unwrap(expression: str) -> Unwrapped:
 def check(expression: str, name: str) -> None:
     """Refuses what cannot be parsed, and `?` in a list: it says that nothing is said. (What is stored may have it.)"""
     parse(expression, name)
-    for field in expression.split():
+    for field in expression.split() if "?" in expression else ():
         if "?" in field.split(",") and field != "?":
             raise InvalidSchedule("cron_expression", f"'{field}': ? stands alone")
 

@@ -5,6 +5,7 @@ A set of small numbers as an integer: bit n says that n is in it.
 
 from calendar import monthrange
 from datetime import date
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -26,6 +27,10 @@ _YEARS = 41
 rarest of those, a leap February, comes back after 40 years at most (around 2100)."""
 _WHOLE_WEEK, _WHOLE_MONTH = 0b1111111, (2 << 31) - 2
 _EVERY_SEVENTH = sum(1 << day for day in range(1, 32, 7))
+
+
+_month = lru_cache(maxsize=2_048)(monthrange)
+"""The weekday that a month starts on, from Monday, and its length."""
 
 
 def _nearest_workday(day: int, first: int, length: int) -> int:
@@ -61,7 +66,7 @@ class Days(Struct, frozen=True, gc=False):
         """The set of matching days of a month."""
         if not self.months >> month & 1:
             return 0
-        monday_based, length = monthrange(year, month)
+        monday_based, length = _month(year, month)
         first = (monday_based + 1) % 7
         whole = (2 << length) - 2
         by_day = self.month_days & whole | (1 << length if self.last_day else 0)
