@@ -21,6 +21,7 @@ from waterclock.api.eventlog.alike_jobs import AlikeJob, JobKind, When
 from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.views import next_run_at
 from waterclock.core.domain.job.parse import schedule_like
+from waterclock.core.domain.job.schedule import at_instant
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Instant
@@ -94,6 +95,7 @@ class _AlikeLines:
             places.pop(field, None) for field in ("payload", "idempotency_key", "job_id")
         )
         self._scheduling = tuple(places.items())
+        self._only_time = [*places] == ["schedule_time"]
 
     def read(self, line: bytes, cause: str) -> AlikeJob | None:
         """None if the line has another shape, or only the full reader can say what is wrong with it."""
@@ -104,18 +106,23 @@ class _AlikeLines:
             when = self._when(values)
             payload = None if self._payload is None else _rewritten(values[self._payload])
             key = None if self._key is None else _DECODE["idempotency_key"](values[self._key])
-            job_id = None if self._job_id is None else _DECODE["job_id"](values[self._job_id])
+            chosen = None if self._job_id is None else _DECODE["job_id"](values[self._job_id])
         except (ValueError, RecursionError):
             return None
-        if when is None or not may_be_key(key) or not may_be_id(job_id):
+        if when is None:
             return None
+        job_id = None
+        if key is not None or chosen is not None:
+            if not may_be_key(key) or not may_be_id(chosen):
+                return None
+            job_id = own_id(self._kind.spec.namespace, chosen, key)
         return AlikeJob(
             kind=self._kind,
             when=when,
             schedule=when.schedule,
             payload=payload,
             idempotency_key=key,
-            job_id=own_id(self._kind.spec.namespace, job_id, key),
+            job_id=job_id,
             cause=cause,
         )
 
@@ -126,6 +133,8 @@ class _AlikeLines:
         return self._whens[said]
 
     def _work_out(self, said: tuple[bytes, ...]) -> When | None:
+        if self._only_time and (once := at_instant(_DECODE["schedule_time"](said[0]))) is not None:
+            return self._kind.when(once, once.schedule_time)
         spec, now = self._kind.spec, self._kind.at
         fields = {
             field: _DECODE[field](value) for (field, _), value in zip(self._scheduling, said, strict=True)

@@ -101,10 +101,7 @@ def _plain(said: list[str], request: JobRequest | PreviewRequest, name: str) -> 
     """The schedule of which nothing is said but an instant, or a cron and its zone: most are such. None if there may be
     something wrong with it, or more in it."""
     if said == _ONLY_TIME:
-        time = request.schedule_time
-        if not isinstance(time, datetime) or time.tzinfo is None or not _EARLIEST <= time < _LATEST:
-            return None
-        return Schedule(schedule_type="FUTURE", schedule_time=time.astimezone(UTC))
+        return at_instant(request.schedule_time)
     if said not in _ONLY_CRON:
         return None
     text, place = getattr(request, said[0]), request.timezone
@@ -118,6 +115,13 @@ def _plain(said: list[str], request: JobRequest | PreviewRequest, name: str) -> 
     except InvalidSchedule:
         return None
     return schedule
+
+
+def at_instant(time: Any) -> Schedule | None:
+    """The schedule of which only this instant is said; None if it is none, or may be wrong."""
+    if not isinstance(time, datetime) or time.tzinfo is None or not _EARLIEST <= time < _LATEST:
+        return None
+    return Schedule(schedule_type="FUTURE", schedule_time=time.astimezone(UTC))
 
 
 def says_only_now(request: JobRequest | PreviewRequest) -> bool:
