@@ -55,7 +55,7 @@ def worked_out(said: dict[str, Any]) -> tuple[bytes, list[Any]]:
 def check(said: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     short = worked_out(said)
     with monkeypatch.context() as patch:
-        patch.setattr(reading, "_plain", lambda *_: None)
+        patch.setattr(reading, "plain_schedule", lambda *_: None)
         assert short == worked_out(said)
 
 

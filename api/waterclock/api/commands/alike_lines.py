@@ -21,7 +21,7 @@ from waterclock.api.eventlog.alike_jobs import AlikeJob, JobKind, When
 from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.views import next_run_at
 from waterclock.core.domain.job.parse import schedule_like
-from waterclock.core.domain.job.schedule import at_instant
+from waterclock.core.domain.job.schedule import plain_schedule
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Instant
@@ -95,7 +95,6 @@ class _AlikeLines:
             places.pop(field, None) for field in ("payload", "idempotency_key", "job_id")
         )
         self._scheduling = tuple(places.items())
-        self._only_time = [*places] == ["schedule_time"]
 
     def read(self, line: bytes, cause: str) -> AlikeJob | None:
         """None if the line has another shape, or only the full reader can say what is wrong with it."""
@@ -133,16 +132,19 @@ class _AlikeLines:
         return self._whens[said]
 
     def _work_out(self, said: tuple[bytes, ...]) -> When | None:
-        if self._only_time and (once := at_instant(_DECODE["schedule_time"](said[0]))) is not None:
-            return self._kind.when(once, once.schedule_time)
         spec, now = self._kind.spec, self._kind.at
         fields = {
             field: _DECODE[field](value) for (field, _), value in zip(self._scheduling, said, strict=True)
         }
-        schedule = schedule_like(spec, PreviewRequest(**fields), now)
+        schedule = plain_schedule(fields, spec.name) or schedule_like(spec, PreviewRequest(**fields), now)
         if schedule is None:
             return None
-        return self._kind.when(schedule, next_run_at(schedule, spec.name, "SCHEDULED", None, now, now))
+        if len(fields) == 1 and schedule.schedule_time is not None:
+            return self._kind.when(schedule, schedule.schedule_time)
+        first = next_run_at(schedule, spec.name, "SCHEDULED", None, now, now)
+        if first is None and schedule.schedule_type == "CRON":
+            return None
+        return self._kind.when(schedule, first)
 
 
 def _rewritten(payload: bytes) -> bytes | None:

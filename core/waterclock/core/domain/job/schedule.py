@@ -1,6 +1,7 @@
 """When a job fires, from the many ways to say it."""
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,8 +42,7 @@ _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzin
 
 
 _MAY_SAY_NOW = ("schedule", "schedule_type")
-_ONLY_TIME = ["schedule_time"]
-_ONLY_CRON = [[field, *more] for field in ("cron", "cron_expression") for more in ([], ["timezone"])]
+_ONLY_CRON = [{field, *more} for field in ("cron", "cron_expression") for more in ((), ("timezone",))]
 _SAY_MORE = tuple(dict.fromkeys(field for field in (*WHEN, *SCHEDULE_FIELDS) if field not in _MAY_SAY_NOW))
 """Those that are said most often first."""
 
@@ -63,10 +63,10 @@ def schedule_of(
     request: JobRequest | PreviewRequest, name: str, now: int, unsaid: ScheduleType, problems: Problems
 ) -> Schedule:
     """The schedule a request describes; of the type `unsaid` if it does not say when."""
-    said = [field for field in SCHEDULE_FIELDS if getattr(request, field) is not UNSET]
+    said = {field: value for field in SCHEDULE_FIELDS if (value := getattr(request, field)) is not UNSET}
     if not said:
         return _UNSAID[unsaid]
-    if (plain := _plain(said, request, name)) is not None:
+    if (plain := plain_schedule(said, name)) is not None:
         return plain
     before = len(problems)
     when = _when(request, now, unsaid, problems)
@@ -97,31 +97,26 @@ def schedule_of(
     return schedule
 
 
-def _plain(said: list[str], request: JobRequest | PreviewRequest, name: str) -> Schedule | None:
-    """The schedule of which nothing is said but an instant, or a cron and its zone: most are such. None if there may be
-    something wrong with it, or more in it."""
-    if said == _ONLY_TIME:
-        return at_instant(request.schedule_time)
-    if said not in _ONLY_CRON:
+def plain_schedule(said: Mapping[str, Any], name: str) -> Schedule | None:
+    """The schedule of which nothing is said but an instant, or a cron and perhaps its zone: most are such. None if
+    there is more in it, or may be something wrong with it."""
+    if len(said) == 1 and "schedule_time" in said:
+        time = said["schedule_time"]
+        if not isinstance(time, datetime) or time.tzinfo is None or not _EARLIEST <= time < _LATEST:
+            return None
+        return Schedule(schedule_type="FUTURE", schedule_time=time.astimezone(UTC))
+    if said.keys() not in _ONLY_CRON:
         return None
-    text, place = getattr(request, said[0]), request.timezone
+    text, place = said.get("cron", said.get("cron_expression")), said.get("timezone", "UTC")
     if not isinstance(text, str) or place is None or "=" in text or "@" in text:
         return None
-    crons, place = (text.strip(),), "UTC" if place is UNSET else place
+    schedule = Schedule(schedule_type="CRON", cron_expression=(text.strip(),), timezone=place)
     try:
-        cron_expression.check(crons[0], name)
-        schedule = Schedule(schedule_type="CRON", cron_expression=crons, timezone=place)
+        cron_expression.check(schedule.cron_expression[0], name)
         compile(schedule, name)
     except InvalidSchedule:
         return None
     return schedule
-
-
-def at_instant(time: Any) -> Schedule | None:
-    """The schedule of which only this instant is said; None if it is none, or may be wrong."""
-    if not isinstance(time, datetime) or time.tzinfo is None or not _EARLIEST <= time < _LATEST:
-        return None
-    return Schedule(schedule_type="FUTURE", schedule_time=time.astimezone(UTC))
 
 
 def says_only_now(request: JobRequest | PreviewRequest) -> bool:
