@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from waterclock.api.auth.gate import Caller
 from waterclock.api.commands.alike_lines import BulkReader
 from waterclock.api.commands.idempotency import new_job
-from waterclock.api.commands.line_shape import shape_of
 from waterclock.api.commands.similar_definitions import define_line
 from waterclock.api.errors import Refused
 from waterclock.api.eventlog import job_frames
 from waterclock.api.eventlog.alike_jobs import AlikeJob
 from waterclock.api.eventlog.job_frames import Creation
+from waterclock.core.domain.job.line_shape import shape_of
 from waterclock.core.domain.job.validate import Defaults
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import decode_job_frame, encode

@@ -6,7 +6,6 @@ from msgspec import structs
 from waterclock.api.auth.gate import Caller
 from waterclock.api.commands.idempotency import new_job, own_id
 from waterclock.api.commands.job_specs import DefaultsOf
-from waterclock.api.commands.line_shape import LineShape, shape_of
 from waterclock.api.commands.own_artifacts import names_artifacts
 from waterclock.api.commands.similar_definitions import (
     OWN,
@@ -20,6 +19,7 @@ from waterclock.api.commands.similar_definitions import (
 from waterclock.api.eventlog.alike_jobs import AlikeJob, JobKind, When
 from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.views import next_run_at
+from waterclock.core.domain.job.line_shape import LineShape, shape_of
 from waterclock.core.domain.job.parse import schedule_like
 from waterclock.core.domain.job.schedule import plain_schedule
 from waterclock.core.runtime.settings import Settings
