@@ -5,13 +5,13 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from waterclock.api.decoding import convert, decode
+from waterclock.api.decoding import convert, decode, decode_envelope
 from waterclock.api.errors import Invalid, Malformed, Refused, TooLarge
 from waterclock.core.domain.job import parse
 from waterclock.core.domain.job.request_reader import Reader
 from waterclock.core.domain.job.validate import DefinitionLimits, InvalidDefinition, Problems
 from waterclock.core.runtime.clock import now_us
-from waterclock.proto.commands import JobPatch, JobWhatIf, WorkflowPatch, WorkflowWhatIf
+from waterclock.proto.commands import JobBatch, JobPatch, JobWhatIf, WorkflowPatch, WorkflowWhatIf
 from waterclock.proto.spec import JobRequest, PreviewRequest
 
 S = TypeVar("S", bound=Struct)
@@ -27,6 +27,8 @@ _KINDS: dict[str, type[Refused]] = {"malformed": Malformed, "too_large": TooLarg
 
 def read(body: bytes | Mapping[str, Any], kind: type[S]) -> S:
     reader = _READERS.get(kind)
+    if kind is JobBatch and isinstance(body, bytes):
+        return decode_envelope(body, kind)
     if reader is None:
         return decode(body, kind) if isinstance(body, bytes) else convert(body, kind, text=False)
     problems = Problems()

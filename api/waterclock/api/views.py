@@ -24,7 +24,9 @@ def job_from_log(definition: Definition, now: Instant, row: JobRow | None) -> an
         job.spec,
         status=status,
         version=definition.version,
-        next_run_at=next_run_at(job.spec, status, row if same else None, job.created_at, now, job.due_now),
+        next_run_at=next_run_at(
+            job.spec.schedule, job.spec.name, status, row if same else None, job.created_at, now, job.due_now
+        ),
         last_run=row.last_run if row else None,
         created_at=datetime_of(job.created_at),
         updated_at=datetime_of(job.updated_at),
@@ -63,7 +65,8 @@ def job_of_then(definition: Definition) -> answers.Job:
 
 
 def next_run_at(
-    spec: JobSpec,
+    schedule: Schedule,
+    name: str,
     status: JobState,
     row: JobRow | None,
     created_at: Instant,
@@ -72,7 +75,6 @@ def next_run_at(
 ) -> datetime | None:
     """When the job fires next, as far as its schedule says; None if it will not or nobody knows. `due_now`: when an
     edit made it due at once."""
-    schedule = spec.schedule
     if status != "SCHEDULED":
         return None
     if due_now is not None or schedule.schedule_type == "IMMEDIATE":
@@ -80,9 +82,9 @@ def next_run_at(
         return None if _has_run(row, fire) else datetime_of(fire)
     one_shot = schedule.schedule_type == "FUTURE"
     skipped = frozenset[datetime]() if row is None else row.skipped
-    following = next_fire(schedule, spec.name, counts_from(schedule, created_at) if one_shot else now)
+    following = next_fire(schedule, name, counts_from(schedule, created_at) if one_shot else now)
     while following is not None and datetime_of(following) in skipped:
-        following = next_fire(schedule, spec.name, following)
+        following = next_fire(schedule, name, following)
     if following is None or (one_shot and _has_run(row, following)):
         return None
     return datetime_of(following)

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waterclock.api import decoding
+from waterclock.api import decoding, request_bodies
 from waterclock.api.errors import Invalid, Malformed, Refused
+from waterclock.proto.commands import JobBatch
 from waterclock.proto.queries import JobsQuery
 from waterclock.proto.spec import JobRequest
 
@@ -66,3 +67,38 @@ def test_text_becomes_numbers_where_a_query_has_only_text() -> None:
     with pytest.raises(Invalid) as refused:
         decoding.convert({"limit": "many"}, JobsQuery, text=True)
     assert refused.value.problem.errors[0].field == "limit"
+
+
+DEEP = b'{"payload":' + b"[" * 200 + b"]" * 200 + b"}"
+LONG = b'{"payload":' + b"9" * 5_000 + b"}"
+
+
+@pytest.mark.parametrize(
+    "odd", [DEEP, LONG, b'{"payload":1e400}', b'{"name":"\xff"}', b'{"name":"\\u0000"}', b"1"]
+)
+def test_one_odd_part_of_a_bulk_call_is_for_its_reader_to_refuse(odd: bytes) -> None:
+    body = b'{"jobs":[%b,{"name":"good"}],"idempotency_key":"k"}' % odd
+    read = request_bodies.read(body, JobBatch)
+    assert ([bytes(line) for line in read.jobs], read.idempotency_key) == ([odd, b'{"name":"good"}'], "k")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"jobs":1}',
+        b'{"jobs":[{]}',
+        b'{"jobs":[],"more":1}',
+        b'{"jobs":[],"idempotency_key":"\\u0000"}',
+        b'{"jobs":[],"idempotency_key":"\xff"}',
+        b'{"jobs":[' + b"[" * 100_000,
+    ],
+)
+def test_what_is_wrong_with_the_whole_of_a_bulk_call_is_said_as_of_any_other(body: bytes) -> None:
+    with pytest.raises(Refused) as wanted:
+        decoding.decode(body, JobBatch)
+    with pytest.raises(Refused) as found:
+        request_bodies.read(body, JobBatch)
+    assert found.value.problem == wanted.value.problem

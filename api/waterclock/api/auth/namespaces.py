@@ -7,9 +7,11 @@ every event says whose it is. Callers see and send ids without it; this is where
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from types import NoneType
 from typing import Any, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct, UnsetType, structs
 
 from waterclock.api.errors import Refused
 from waterclock.core.domain.ids import DEFAULT_NAMESPACE
@@ -27,6 +29,7 @@ _IDS = frozenset(
     )
 )
 _LISTS = frozenset(("run_ids", "ids", "dependencies", "running"))
+_WITHOUT_IDS = frozenset((NoneType, UnsetType, bool, int, float, datetime))
 _OPAQUE = frozenset(("payload", "metadata", "labels", "output", "task", "parameters", "spec", "jobs"))
 
 
@@ -88,11 +91,13 @@ def _walk(value: Any, change: Callable[[str], str]) -> Any:
     match value:
         case Struct():
             changed = {
-                name: _field(name, old, change)
+                name: new
                 for name in value.__struct_fields__
-                if name not in _OPAQUE and (old := getattr(value, name)) is not None
+                if name not in _OPAQUE
+                and type(old := getattr(value, name)) not in _WITHOUT_IDS
+                and (new := _field(name, old, change)) is not old
             }
-            return structs.replace(value, **changed)
+            return structs.replace(value, **changed) if changed else value
         case list() | tuple():
             return type(value)(_walk(item, change) for item in value)
         case _:
@@ -100,8 +105,8 @@ def _walk(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _field(name: str, value: Any, change: Callable[[str], str]) -> Any:
-    if name in _IDS and isinstance(value, str):
-        return change(value)
+    if isinstance(value, str):
+        return change(value) if name in _IDS else value
     if name in _LISTS and isinstance(value, list | tuple):
         return type(value)(change(item) if isinstance(item, str) else item for item in value)
     return _walk(value, change)

@@ -19,8 +19,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from waterclock.api.client.calls import (
     ArtifactsCalls,
     AuditCalls,
@@ -35,7 +33,7 @@ from waterclock.api.client.calls import (
     WorkflowsCalls,
 )
 from waterclock.api.client.discovery import find
-from waterclock.api.client.messages import batches
+from waterclock.api.client.messages import batches, encode, numbered_on
 from waterclock.api.client.pace import AS_LONG_AS_IT_TAKES, SATURATED_PATIENCE
 from waterclock.api.client.streams import LogPosition, WatchPosition
 from waterclock.api.client.wire import Wire
@@ -101,10 +99,9 @@ class Jobs(JobsCalls):
         """Define many jobs; results come in order, and a bad one fails alone. If the system is behind, they are handed
         over at its pace, however long that takes."""
         results: list[answers.BatchResult] = []
-        lines = [msgspec.Raw(msgspec.json.encode(job)) for job in jobs]
-        for start, batch in batches(lines):
+        for start, batch in batches([encode(job) for job in jobs]):
             chunk = await self._wire.call(methods.JOBS_BATCH, batch, saturated_patience=AS_LONG_AS_IT_TAKES)
-            results += [msgspec.structs.replace(result, line=start + result.line) for result in chunk]
+            results += numbered_on(chunk, start)
         return results
 
     async def export(self, *, label: Sequence[str] = ()) -> AsyncIterator[answers.Declaration]:

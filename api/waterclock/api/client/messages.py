@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from waterclock.api import decoding
 from waterclock.api.errors import TooLarge, Unreachable, refusal
+from waterclock.proto.answers import BatchResult
 from waterclock.proto.commands import JobBatch
 from waterclock.proto.methods import Method
 from waterclock.proto.problem import Problem
@@ -50,16 +51,24 @@ def new_key() -> str:
     return f"auto-{secrets.token_hex(10)}"
 
 
-def batches(jobs: Sequence[msgspec.Raw]) -> Iterator[tuple[int, JobBatch]]:
-    """Definitions in requests of a size that NATS carries, each with the number of its first."""
+def batches(lines: Sequence[bytes]) -> Iterator[tuple[int, JobBatch]]:
+    """Definitions, encoded, in requests of a size that NATS carries, each with the number of its first."""
     start = 0
-    while start < len(jobs):
-        end, size = start + 1, len(bytes(jobs[start]))
-        while end < len(jobs) and end - start < _BATCH_JOBS and size < _BATCH_BYTES:
-            size += len(bytes(jobs[end]))
+    while start < len(lines):
+        end, size = start + 1, len(lines[start])
+        while end < len(lines) and end - start < _BATCH_JOBS and size < _BATCH_BYTES:
+            size += len(lines[end])
             end += 1
-        yield start, JobBatch(jobs=list(jobs[start:end]), idempotency_key=new_key())
+        yield start, JobBatch(jobs=list(map(msgspec.Raw, lines[start:end])), idempotency_key=new_key())
         start = end
+
+
+def numbered_on(results: list[BatchResult], start: int) -> list[BatchResult]:
+    """The results of one request of several. They were read just now, and are nobody's yet: each is changed itself."""
+    if start:
+        for result in results:
+            structs.force_setattr(result, "line", start + result.line)
+    return results
 
 
 def check_size(data: bytes, limit: int) -> None:

@@ -7,10 +7,11 @@ from itertools import count
 from waterclock.api.application import Application
 from waterclock.api.auth.gate import Caller
 from waterclock.api.commands import dependencies, job_specs, similar_definitions
+from waterclock.api.commands.alike_lines import BulkReader
 from waterclock.api.commands.idempotency import accepted, batch_key, new_job, resolve_taken
 from waterclock.api.commands.own_artifacts import check_artifacts
 from waterclock.api.errors import Refused, TooLarge, Unavailable
-from waterclock.api.eventlog.job_frames import NewJob
+from waterclock.api.eventlog.job_frames import Creation, NewJob
 from waterclock.api.eventlog.job_writer import Created
 from waterclock.api.registry import handles
 from waterclock.core.jetstream.errors import Conflict as Taken
@@ -56,15 +57,16 @@ async def batch(app: Application, request: JobBatch, caller: Caller) -> list[Bat
     await app.admission.admit_jobs(request.jobs, caller.namespace)
     key, now, defaults = batch_key(request, caller), now_us(), await app.quotas.defaults()
     call = key or secrets.token_hex(8)
+    reader = BulkReader(call, len(request.jobs), now, app.settings, caller, defaults)
     results: list[BatchResult | None] = [None] * len(request.jobs)
     places: list[int] = []
-    jobs: list[NewJob] = []
+    jobs: list[Creation] = []
     for place, line in enumerate(request.jobs):
         try:
-            spec, chosen = similar_definitions.define_line(bytes(line), now, app.settings, caller, defaults)
-            job = new_job(spec, chosen, now, caller, f"{call}/{place}")
-            await dependencies.check(app, job.job_id, job.spec)
-            await check_artifacts(app, job.spec)
+            job = reader.read(bytes(line), place)
+            if isinstance(job, NewJob):
+                await dependencies.check(app, job.job_id, job.spec)
+                await check_artifacts(app, job.spec)
         except Refused as refused:
             results[place] = _refused(place, refused)
         else:
@@ -74,26 +76,28 @@ async def batch(app: Application, request: JobBatch, caller: Caller) -> list[Bat
             await asyncio.sleep(0)
     await app.quotas.take(caller.namespace, len(jobs))
     written = await app.job_writer.create_many(jobs, key)
-    for place, job, outcome in zip(places, jobs, written, strict=True):
-        results[place] = await _result(app, place, job, outcome, bytes(request.jobs[place]), caller)
+    for place, new, outcome in zip(places, jobs, written, strict=True):
+        if isinstance(outcome, Created):
+            results[place] = _accepted(place, accepted(new, outcome))
+        else:
+            results[place] = await _not_written(app, place, new, outcome, bytes(request.jobs[place]), caller)
     return [result for result in results if result is not None]
 
 
-async def _result(
-    app: Application, place: int, job: NewJob, outcome: Created | LogError, line: bytes, caller: Caller
+async def _not_written(
+    app: Application, place: int, job: Creation, error: LogError, line: bytes, caller: Caller
 ) -> BatchResult:
     try:
-        match outcome:
-            case Created():
-                created = accepted(job, outcome)
-            case Taken():
-                created = await resolve_taken(app, job, line, caller)
-            case LogUnavailable() | LogFull():
-                raise Unavailable.because(f"the log did not take it: {outcome}", retry_after=1)
-            case _:
-                raise outcome
+        if isinstance(error, Taken):
+            return _accepted(place, await resolve_taken(app, job, line, caller))
+        if isinstance(error, LogUnavailable | LogFull):
+            raise Unavailable.because(f"the log did not take it: {error}", retry_after=1)
     except Refused as refused:
         return _refused(place, refused)
+    raise error
+
+
+def _accepted(place: int, created: JobAccepted) -> BatchResult:
     return BatchResult(
         line=place + 1,
         status=created.status,

@@ -11,12 +11,11 @@ from waterclock.api.auth.gate import Caller
 from waterclock.api.auth.namespaces import scoped
 from waterclock.api.commands import job_specs
 from waterclock.api.errors import Conflict, Unavailable
-from waterclock.api.eventlog.job_frames import NewJob
+from waterclock.api.eventlog.job_frames import Creation, NewJob
 from waterclock.api.eventlog.job_writer import Created
 from waterclock.api.views import next_run_at
 from waterclock.core.domain.ids import keyed_id
 from waterclock.core.domain.job.aggregate import Job
-from waterclock.core.domain.job.clear_secrets import clear_secrets
 from waterclock.core.domain.job.edit import differences
 from waterclock.core.domain.job.validate import NO_DEFAULTS, Defaults
 from waterclock.core.jetstream.job_definitions import Definition
@@ -34,22 +33,25 @@ def batch_key(request: JobBatch, caller: Caller) -> str | None:
 
 
 def new_job(spec: JobSpec, job_id: str | None, now: Instant, caller: Caller, cause: str) -> NewJob:
-    if job_id is None and spec.idempotency_key is not None:
-        job_id = keyed_id(spec.namespace, spec.idempotency_key)
-    if job_id is not None:
-        job_id = scoped(spec.namespace, job_id)
     return NewJob(
         spec=spec,
         at=now,
-        job_id=job_id,
+        job_id=own_id(spec.namespace, job_id, spec.idempotency_key),
         actor=caller.actor,
         cause=cause,
-        next_run_at=next_run_at(spec, "SCHEDULED", None, now, now),
+        next_run_at=next_run_at(spec.schedule, spec.name, "SCHEDULED", None, now, now),
     )
 
 
+def own_id(namespace: str, chosen: str | None, key: str | None) -> str | None:
+    """The id of a job that was given one, or an idempotency key; None: any will do."""
+    if chosen is None and key is not None:
+        chosen = keyed_id(namespace, key)
+    return None if chosen is None else scoped(namespace, chosen)
+
+
 async def resolve_taken(
-    app: Application, job: NewJob, request: JobRequest | bytes, caller: Caller
+    app: Application, job: Creation, request: JobRequest | bytes, caller: Caller
 ) -> JobAccepted:
     """The id is taken: by this very request, by the same one before it, or by another job."""
     assert job.job_id is not None
@@ -58,12 +60,9 @@ async def resolve_taken(
         raise Unavailable.because("the job was removed while it was created", retry_after=1)
     if stored.cause == job.cause:
         return accepted(job, Created(job_id=job.job_id, version=stored.version))
-    key = job.spec.idempotency_key
-    if (
-        key is None
-        or stored.job.spec.idempotency_key != key
-        or stored.job.spec.namespace != job.spec.namespace
-    ):
+    spec = job.spec
+    key = spec.idempotency_key
+    if key is None or stored.job.spec.idempotency_key != key or stored.job.spec.namespace != spec.namespace:
         raise Conflict.field("job_id", f"there is a job {job.job_id} already")
     first = await app.definitions.first(job.job_id) or stored
     if differing := await _differences(app, first.job, request, caller):
@@ -89,13 +88,13 @@ async def _differences(
     return found
 
 
-def accepted(job: NewJob, created: Created) -> JobAccepted:
+def accepted(job: Creation, created: Created) -> JobAccepted:
     return JobAccepted(
         job_id=created.job_id,
         version=created.version,
         status="SCHEDULED",
         next_run_at=job.next_run_at,
-        warnings=clear_secrets(job.spec) or UNSET,
+        warnings=job.warnings or UNSET,
     )
 
 
@@ -105,6 +104,8 @@ def _repeated(stored: Definition) -> JobAccepted:
         job_id=job.job_id,
         version=stored.version,
         status=job.status,
-        next_run_at=next_run_at(job.spec, job.status, None, job.created_at, now_us(), job.due_now),
+        next_run_at=next_run_at(
+            job.spec.schedule, job.spec.name, job.status, None, job.created_at, now_us(), job.due_now
+        ),
         created=False,
     )

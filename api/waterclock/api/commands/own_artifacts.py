@@ -17,6 +17,10 @@ async def check_artifacts(app: Application, spec: JobSpec) -> None:
             raise Invalid.field(field, f"{digest} was not uploaded to this namespace")
 
 
+def names_artifacts(spec: JobSpec) -> bool:
+    return any(True for _ in _artifacts_in(spec))
+
+
 def _artifacts_in(spec: JobSpec) -> Iterator[tuple[str, str]]:
     yield from _of(spec.task, spec.fan_out, "", "fan_out")
     if isinstance(spec.task, Workflow):

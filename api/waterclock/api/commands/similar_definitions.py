@@ -25,7 +25,7 @@ from waterclock.proto.values import may_be_unfit
 _MOST_KINDS = 1_000
 _MOST_BYTES = 4_096
 """Of what is remembered of a kind. Larger ones are rare, and checked each time."""
-_OWN = ("payload", "idempotency_key", "job_id", *SCHEDULE_FIELDS)
+OWN = ("payload", "idempotency_key", "job_id", *SCHEDULE_FIELDS)
 
 _decode = msgspec.json.Decoder(JobRequest).decode
 
@@ -37,16 +37,28 @@ def define_line(
     line: bytes, now: int, settings: Settings, caller: Caller, defaults: DefaultsOf
 ) -> tuple[JobSpec, str | None]:
     """The definition of a line of a bulk call, and the id the user wants it to have."""
-    if len(line) <= settings.payload_limit and b"\\u0000" not in line and not may_be_unfit(line):
-        try:
-            request = _decode(line)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            spec = _like_one_before(request, now, settings, caller, defaults)
-            if spec is not None:
-                return spec, chosen_id(request)
+    request = read_plain(line, settings)
+    if request is not None:
+        spec = _like_one_before(request, now, settings, caller, defaults)
+        if spec is not None:
+            return spec, chosen_id(request)
     return define_from_scratch(line, now, settings, caller, defaults), chosen_id(line)
+
+
+def is_plain(line: bytes, payload_limit: int) -> bool:
+    """Whether a line is surely within all bounds, whatever its values are."""
+    return (
+        len(line) <= payload_limit and not (b"\\" in line and b"\\u0000" in line) and not may_be_unfit(line)
+    )
+
+
+def read_plain(line: bytes, settings: Settings) -> JobRequest | None:
+    if not is_plain(line, settings.payload_limit):
+        return None
+    try:
+        return _decode(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def define(
@@ -65,14 +77,37 @@ def _like_one_before(
 ) -> JobSpec | None:
     """None where only the full parser will do: something is wrong, or it is named after its id."""
     payload, key, job_id = request.payload, request.idempotency_key, request.job_id
-    if (
-        not (isinstance(request.name, str) or isinstance(request.job_type, str))
-        or (isinstance(key, str) and not key.isprintable())
-        or (isinstance(job_id, str) and not is_user_id(job_id))
-    ):
+    if not (may_be_key(key) and may_be_id(job_id)):
+        return None
+    spec = common_of(request, now, settings, caller, defaults)
+    schedule = None if spec is None else schedule_like(spec, request, now)
+    if spec is None or schedule is None:
+        return None
+    return structs.replace(
+        spec,
+        payload=None if payload is UNSET else payload,
+        idempotency_key=key if isinstance(key, str) else None,
+        schedule=schedule,
+    )
+
+
+def may_be_key(key: object) -> bool:
+    return not isinstance(key, str) or key.isprintable()
+
+
+def may_be_id(job_id: object) -> bool:
+    return not isinstance(job_id, str) or is_user_id(job_id)
+
+
+def common_of(
+    request: JobRequest, now: int, settings: Settings, caller: Caller, defaults: DefaultsOf
+) -> JobSpec | None:
+    """The definition of what a request has in common with others like it. None where it is named after its id, is too
+    large to be remembered, or where something is wrong with it."""
+    if not (isinstance(request.name, str) or isinstance(request.job_type, str)):
         return None
     bare = copy(request)
-    for field in _OWN:
+    for field in OWN:
         setattr(bare, field, UNSET)
     common = encode(bare)
     if len(common) > _MOST_BYTES:
@@ -88,12 +123,4 @@ def _like_one_before(
         if len(_known) >= _MOST_KINDS:
             _known.clear()
         _known[kind] = spec
-    schedule = schedule_like(spec, request, now)
-    if schedule is None:
-        return None
-    return structs.replace(
-        spec,
-        payload=None if payload is UNSET else payload,
-        idempotency_key=key if isinstance(key, str) else None,
-        schedule=schedule,
-    )
+    return spec

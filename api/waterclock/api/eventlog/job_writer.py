@@ -14,7 +14,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from waterclock.api.eventlog import job_frames
-from waterclock.api.eventlog.job_frames import FRAME_JOBS, JobMessage, NewJob
+from waterclock.api.eventlog.job_frames import FRAME_JOBS, Creation, JobMessage
 from waterclock.api.metrics import ACCEPTED
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import Conflict, Duplicate, LogError
@@ -43,7 +43,7 @@ class Created(Struct, frozen=True, kw_only=True, gc=False):
 
 
 Result = Created | LogError
-_Waiting = tuple[NewJob, "asyncio.Future[Created]"]
+_Waiting = tuple[Creation, "asyncio.Future[Created]"]
 
 
 class JobWriter:
@@ -79,7 +79,7 @@ class JobWriter:
         async with supervised() as tasks:
             yield cls(connection, publisher, partitions, written=written, tasks=tasks)
 
-    async def create(self, job: NewJob) -> Created:
+    async def create(self, job: Creation) -> Created:
         """Acknowledged by the log. Raises Conflict when the id is taken."""
         future: asyncio.Future[Created] = asyncio.get_running_loop().create_future()
         self._waiting.append((job, future))
@@ -88,33 +88,39 @@ class JobWriter:
             self._tasks.spawn(self._write_waiting(), name="job writer")
         return await future
 
-    async def create_many(self, jobs: Sequence[NewJob], key: str | None = None) -> list[Result]:
+    async def create_many(self, jobs: Sequence[Creation], key: str | None = None) -> list[Result]:
         """Results in order; one that fails does not fail the others.
 
         With a key the same jobs, sent again, get the same ids, and are not written twice.
         """
-        results: dict[int, Result] = {}
+        results: list[Result | None] = [None] * len(jobs)
 
         async def write(
-            places: list[int], how: Callable[[list[NewJob], str | None], Awaitable[list[Result]]]
+            places: list[int], how: Callable[[list[Creation], str | None], Awaitable[list[Result]]]
         ) -> None:
             own = None if key is None else f"{key}/{places[0]}"
-            results.update(zip(places, await how([jobs[place] for place in places], own), strict=True))
+            written = await how([jobs[place] for place in places], own)
+            for place, result in zip(places, written, strict=True):
+                results[place] = result
 
-        unnamed = [place for place, job in enumerate(jobs) if job.job_id is None]
-        first, repeated = _first_of_each(
-            [place for place, job in enumerate(jobs) if job.job_id is not None], jobs
-        )
+        lasting: list[int] = []
+        passing: list[int] = []
+        named: list[int] = []
+        for place, job in enumerate(jobs):
+            if job.job_id is not None:
+                named.append(place)
+            else:
+                (lasting if job_frames.is_lasting(job.schedule) else passing).append(place)
+        first, repeated = _first_of_each(named, jobs)
         async with asyncio.TaskGroup() as writes:
-            for lasting in (True, False):
-                alike = [place for place in unnamed if job_frames.is_lasting(jobs[place].spec) is lasting]
+            for alike in (lasting, passing):
                 for places in _cut(alike, FRAME_JOBS):
                     writes.create_task(write(places, self._frames))
             for places in _cut(first, _BATCH_MESSAGES):
                 writes.create_task(write(places, self._batch))
         for place in repeated:
-            results[place] = await _or_error(self._create_named(jobs[place]))
-        return [results[place] for place in range(len(jobs))]
+            results[place] = await _or_error(self._create_named(job_frames.single(jobs[place])))
+        return [result for result in results if result is not None]
 
     async def _write_waiting(self) -> None:
         """Write what waits, and what has come to wait meanwhile. Callers who were answered together ask again together,
@@ -147,7 +153,7 @@ class JobWriter:
             elif not future.done():
                 future.set_result(result)
 
-    async def _frames(self, jobs: list[NewJob], key: str | None) -> list[Result]:
+    async def _frames(self, jobs: list[Creation], key: str | None) -> list[Result]:
         sent = await asyncio.gather(*(self._send(message) for message in job_frames.frames(jobs, key)))
         return [result for results in sent for result in results]
 
@@ -169,7 +175,7 @@ class JobWriter:
         ACCEPTED.inc(len(message.job_ids))
         return [Created(job_id=job_id, version=version) for job_id in message.job_ids]
 
-    async def _batch(self, jobs: list[NewJob], _: str | None) -> list[Result]:
+    async def _batch(self, jobs: list[Creation], _: str | None) -> list[Result]:
         """Jobs with distinct ids of their own: one atomic write, or one by one when that is refused."""
         packed = [job_frames.single(job) for job in jobs]
         if len(jobs) > _FEW and sum(len(message.data) for message in packed) < _BATCH_BYTES:
@@ -182,10 +188,9 @@ class JobWriter:
             else:
                 first = last - len(jobs) + 1
                 return [self._created(message, first + place) for place, message in enumerate(packed)]
-        return list(await asyncio.gather(*(_or_error(self._create_named(job)) for job in jobs)))
+        return list(await asyncio.gather(*(_or_error(self._create_named(message)) for message in packed)))
 
-    async def _create_named(self, job: NewJob) -> Created:
-        message = job_frames.single(job)
+    async def _create_named(self, message: JobMessage) -> Created:
         version = await self._publisher.publish(
             self._subject(message.root), message.data, expect=_NEW, ttl_seconds=message.ttl
         )
@@ -216,7 +221,7 @@ def _cut(items: list[T], size: int) -> list[list[T]]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def _first_of_each(places: list[int], jobs: Sequence[NewJob]) -> tuple[list[int], list[int]]:
+def _first_of_each(places: list[int], jobs: Sequence[Creation]) -> tuple[list[int], list[int]]:
     """Where each id comes first, and where it comes again: an atomic write checks against the state before it."""
     seen: set[str | None] = set()
     first: list[int] = []

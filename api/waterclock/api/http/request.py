@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from litestar import Request
@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from waterclock.api import decoding, request_bodies
 from waterclock.api.errors import Invalid, VersionMismatch
+from waterclock.proto.commands import JobBatch
 from waterclock.proto.methods import Method, Rest
 
 Q = TypeVar("Q", bound=Struct)
@@ -21,7 +22,7 @@ _WITH_BODY = ("POST", "PUT", "PATCH")
 
 async def read_request(http: AnyRequest, method: Method[Q, Any], rest: Rest) -> Q:
     if rest.body == "lines":
-        request = decoding.convert({"jobs": _lines(await http.body())}, method.request, text=False)
+        request = cast(Q, JobBatch(jobs=_lines(await http.body())))
     elif http.method in _WITH_BODY and not http.path_params:
         request = request_bodies.read(await http.body(), method.request)
     elif http.method in _WITH_BODY:
@@ -101,5 +102,5 @@ def _version(tag: str) -> int | None:
 def _lines(body: bytes) -> list[msgspec.Raw]:
     """The documents of an array or of NDJSON, undecoded."""
     if body.lstrip()[:1] == b"[":
-        return decoding.decode(body, list[msgspec.Raw])
+        return decoding.decode_envelope(body, list[msgspec.Raw])
     return [msgspec.Raw(line) for line in body.splitlines() if line.strip()]

@@ -27,7 +27,8 @@ AnyRequest = Request[Any, Any, Any]
 
 JSON = "application/json"
 LINES = "application/x-ndjson"
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+_encode = _encoder.encode
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -147,7 +148,7 @@ _RENDERED: dict[str, tuple[Callable[[Any], bytes], str]] = {
 
 
 def _lines(answers: list[Any]) -> bytes:
-    return b"".join(_encode(answer) + b"\n" for answer in answers)
+    return _encoder.encode_lines(answers)
 
 
 def _next_page(http: AnyRequest, cursor: str) -> str:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from waterclock.api.cli.crontab import Reading, local_zone, read_crontabs, this_user
 from waterclock.api.cli.crontab import Refused as RefusedLine
@@ -18,7 +17,7 @@ from waterclock.api.cli.options import Data, Json
 from waterclock.api.cli.output import note, print_json, progress, table, warn
 from waterclock.api.cli.session import connected
 from waterclock.api.client.blocking_wire import BlockingWire
-from waterclock.api.client.messages import batches
+from waterclock.api.client.messages import batches, numbered_on
 from waterclock.api.client.pace import AS_LONG_AS_IT_TAKES
 from waterclock.api.errors import Refused
 from waterclock.core.domain.job.difference import field_changes
@@ -82,10 +81,10 @@ def batch(
     lines = read_lines(file)
     results: list[BatchResult] = []
     with connected(data, saturated_patience=AS_LONG_AS_IT_TAKES) as wire:
-        for start, request in batches(lines):
+        for start, request in batches([bytes(line) for line in lines]):
             progress(f"{start} of {len(lines)}")
             chunk = wire.call(methods.JOBS_BATCH, request)
-            results += [replace(result, line=start + result.line) for result in chunk]
+            results += numbered_on(chunk, start)
     progress("")
     if json:
         print_json({"items": results})

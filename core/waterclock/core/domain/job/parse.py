@@ -132,7 +132,7 @@ def define_schedule(request: PreviewRequest, now: int) -> Schedule:
     return schedule
 
 
-def schedule_like(spec: JobSpec, request: JobRequest, now: int) -> Schedule | None:
+def schedule_like(spec: JobSpec, request: JobRequest | PreviewRequest, now: int) -> Schedule | None:
     """The schedule of a request that is otherwise like a definition whose request did not say when. None if something
     is wrong with it: then the whole of it is to be looked at, for all that is."""
     if spec.schedule.schedule_type == "IMMEDIATE" and says_only_now(request):

@@ -1,6 +1,7 @@
 """When a job fires, from the many ways to say it."""
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,7 +42,9 @@ _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzin
 
 
 _MAY_SAY_NOW = ("schedule", "schedule_type")
-_SAY_MORE = tuple(field for field in SCHEDULE_FIELDS if field not in _MAY_SAY_NOW)
+_ONLY_CRON = [{field, *more} for field in ("cron", "cron_expression") for more in ((), ("timezone",))]
+_SAY_MORE = tuple(dict.fromkeys(field for field in (*WHEN, *SCHEDULE_FIELDS) if field not in _MAY_SAY_NOW))
+"""Those that are said most often first."""
 
 
 class _When(msgspec.Struct, frozen=True):
@@ -60,8 +63,11 @@ def schedule_of(
     request: JobRequest | PreviewRequest, name: str, now: int, unsaid: ScheduleType, problems: Problems
 ) -> Schedule:
     """The schedule a request describes; of the type `unsaid` if it does not say when."""
-    if all(getattr(request, field) is UNSET for field in SCHEDULE_FIELDS):
+    said = {field: value for field in SCHEDULE_FIELDS if (value := getattr(request, field)) is not UNSET}
+    if not said:
         return _UNSAID[unsaid]
+    if (plain := plain_schedule(said, name)) is not None:
+        return plain
     before = len(problems)
     when = _when(request, now, unsaid, problems)
     _check_type(value_of(request.schedule_type), when, problems)
@@ -91,7 +97,29 @@ def schedule_of(
     return schedule
 
 
-def says_only_now(request: JobRequest) -> bool:
+def plain_schedule(said: Mapping[str, Any], name: str) -> Schedule | None:
+    """The schedule of which nothing is said but an instant, or a cron and perhaps its zone: most are such. None if
+    there is more in it, or may be something wrong with it."""
+    if len(said) == 1 and "schedule_time" in said:
+        time = said["schedule_time"]
+        if not isinstance(time, datetime) or time.tzinfo is None or not _EARLIEST <= time < _LATEST:
+            return None
+        return Schedule(schedule_type="FUTURE", schedule_time=time.astimezone(UTC))
+    if said.keys() not in _ONLY_CRON:
+        return None
+    text, place = said.get("cron", said.get("cron_expression")), said.get("timezone", "UTC")
+    if not isinstance(text, str) or place is None or "=" in text or "@" in text:
+        return None
+    schedule = Schedule(schedule_type="CRON", cron_expression=(text.strip(),), timezone=place)
+    try:
+        cron_expression.check(schedule.cron_expression[0], name)
+        compile(schedule, name)
+    except InvalidSchedule:
+        return None
+    return schedule
+
+
+def says_only_now(request: JobRequest | PreviewRequest) -> bool:
     """Whether all that is said of its schedule is that it runs at once, if anything. Never true of what is wrong."""
     return (
         (request.schedule is UNSET or request.schedule == "now")

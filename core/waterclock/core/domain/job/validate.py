@@ -46,6 +46,8 @@ NO_DEFAULTS = Defaults()
 
 
 class Problems:
+    __slots__ = ("_errors", "_under", "kind")
+
     def __init__(self, *, under: str = "", of: "Problems | None" = None) -> None:
         self._under = under
         self._errors: list[FieldError] = [] if of is None else of._errors

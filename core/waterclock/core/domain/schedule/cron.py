@@ -14,7 +14,7 @@ _DAY = 86_400
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
-class Cron(Struct, frozen=True):
+class Cron(Struct, frozen=True, gc=False):
     """Which wall-clock seconds match: a day and a time of day."""
 
     days: Days

@@ -45,7 +45,7 @@ _EVERY = re.compile(r"@every\s+(?P<duration>.+)", re.IGNORECASE | re.DOTALL)
 _LAST = re.compile(r"l(?P<after>[0-7]|[a-z]{3})|(?P<before>[0-7]|[a-z]{3})l")
 
 
-class _Field(Struct, frozen=True):
+class _Field(Struct, frozen=True, cache_hash=True):
     name: str
     position: int
     """Where croniter has it; seconds are read as minutes are."""
@@ -85,7 +85,7 @@ def unwrap(expression: str) -> Unwrapped:
 def check(expression: str, name: str) -> None:
     """Refuses what cannot be parsed, and `?` in a list: it says that nothing is said. (What is stored may have it.)"""
     parse(expression, name)
-    for field in expression.split():
+    for field in expression.split() if "?" in expression else ():
         if "?" in field.split(",") and field != "?":
             raise InvalidSchedule("cron_expression", f"'{field}': ? stands alone")
 

@@ -17,6 +17,8 @@ _HORIZON = 42 * 31_557_600
 
 
 class ZonedCron:
+    __slots__ = ("_cron", "_fixed", "_moves", "_once", "_zone", "is_sparse")
+
     def __init__(self, cron: Cron, zone: Zone, gap: DstGap, overlap: DstOverlap) -> None:
         self._cron = cron
         self._zone = zone

@@ -5,6 +5,7 @@ A set of small numbers as an integer: bit n says that n is in it.
 
 from calendar import monthrange
 from datetime import date
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -28,6 +29,10 @@ _WHOLE_WEEK, _WHOLE_MONTH = 0b1111111, (2 << 31) - 2
 _EVERY_SEVENTH = sum(1 << day for day in range(1, 32, 7))
 
 
+_month = lru_cache(maxsize=2_048)(monthrange)
+"""The weekday that a month starts on, from Monday, and its length."""
+
+
 def _nearest_workday(day: int, first: int, length: int) -> int:
     """The day from Monday to Friday next to a day of a month that starts on weekday `first`, as a set; empty where
     the month has no such day."""
@@ -42,7 +47,7 @@ def _nearest_workday(day: int, first: int, length: int) -> int:
             return 1 << day
 
 
-class Days(Struct, frozen=True):
+class Days(Struct, frozen=True, gc=False):
     """Days are proleptic ordinals, sets are bitsets."""
 
     months: int
@@ -61,7 +66,7 @@ class Days(Struct, frozen=True):
         """The set of matching days of a month."""
         if not self.months >> month & 1:
             return 0
-        monday_based, length = monthrange(year, month)
+        monday_based, length = _month(year, month)
         first = (monday_based + 1) % 7
         whole = (2 << length) - 2
         by_day = self.month_days & whole | (1 << length if self.last_day else 0)

@@ -1,7 +1,7 @@
 """Stretches of time in which a schedule does not fire: local dates, and windows from one instant to another."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import date, datetime
 
 from waterclock.core.domain.instants import SECOND, instant_of
@@ -36,7 +36,12 @@ class Exclusions:
         return None
 
 
-def parse(entries: Iterable[str], zone: Zone) -> Exclusions:
+NOTHING = Exclusions(())
+
+
+def parse(entries: Collection[str], zone: Zone) -> Exclusions:
+    if not entries:
+        return NOTHING
     return Exclusions(window for entry in entries for window in _windows(entry.strip(), zone))
 
 

@@ -19,11 +19,12 @@ from waterclock.proto.policies import DstGap, DstOverlap
 from waterclock.proto.spec import Schedule
 
 _SPARSE = 3_600 * SECOND
-_NOTHING = Exclusions(())
 
 
 class Interval:
     """Fires when (t - anchor) mod every = 0, whoever evaluates it and whenever: there is no last run in it."""
+
+    __slots__ = ("_anchor", "_every", "is_sparse")
 
     def __init__(self, every: int, anchor: int) -> None:
         self._every = every
@@ -42,6 +43,7 @@ class Interval:
 
 
 class Once:
+    __slots__ = ("_fire",)
     is_sparse = True
 
     def __init__(self, instant: int) -> None:
@@ -82,6 +84,8 @@ class Fires:
     The answer depends on the schedule and the instant asked about, never on what was asked before. The last one is
     remembered, as it is the answer for all instants up to the fire: whoever defines a job asks several times.
     """
+
+    __slots__ = ("_end", "_excluded", "_last_answer", "_sources", "_start", "is_sparse")
 
     def __init__(self, sources: tuple[Source, ...], start: int, end: int, excluded: Exclusions) -> None:
         self._sources = sources
@@ -198,6 +202,9 @@ def is_over(schedule: Schedule, now: Instant) -> bool:
 
 def next_fire(schedule: Schedule, name: str, after: Instant) -> Instant | None:
     """The first fire strictly after an instant; None if there is none, or if no clock decides it."""
+    time = schedule.schedule_time if schedule.schedule_type == "FUTURE" else None
+    if time is not None and schedule.start_at is schedule.end_at is None and not schedule.exclude:
+        return instant if (instant := instant_of(time)) > after else None
     fire = compile(schedule, name).after(after)
     return None if fire is None else fire.scheduled
 
@@ -215,7 +222,7 @@ def _of_one_cron(text: str, timezone: str, gap: DstGap, overlap: DstOverlap, nam
     """What nearly all recurring schedules are. To look them up by these texts costs a third of what it costs by all
     that a schedule may say."""
     cron = ZonedCron(cron_expression.parse(text, name), _existing(timezone), gap, overlap)
-    return Fires((cron,), FIRST * SECOND, LAST * SECOND, _NOTHING)
+    return Fires((cron,), FIRST * SECOND, LAST * SECOND, exclusions.NOTHING)
 
 
 @lru_cache(maxsize=4096)
