@@ -45,6 +45,8 @@ Stage = Literal["definitions", "history", "runs", "indexes", "switch"]
 
 _EVENTS = 20_000
 """Events folded at once."""
+_ALWAYS_CAREFUL = 2**62
+"""Jobs that were carried over may be in the part of the log that is folded after it."""
 _LOCK = 0x77617465_6E657874
 
 
@@ -121,7 +123,7 @@ class _Rebuilder:
         self._pipeline = pipeline
         self._store = Store(database, name)
         self._weeks = WeekPartitions(database)
-        self._projection = Projection(loading, self._store, self._weeks, self._positions)
+        self._projection = Projection(loading, self._store, self._weeks, self._positions, _ALWAYS_CAREFUL)
         self._began = time.monotonic()
         self._stage: Stage = "definitions"
         self._events = 0
@@ -136,7 +138,9 @@ class _Rebuilder:
         self._enter("history")
         carried = await carry_over(self._database, self._store, self._weeks, missing, now_us())
         # What was carried over is not in the memory of the projection that folded the definitions.
-        self._projection = Projection(self._loading, self._store, self._weeks, self._positions)
+        self._projection = Projection(
+            self._loading, self._store, self._weeks, self._positions, _ALWAYS_CAREFUL
+        )
         self._enter("runs")
         async with BatchReader.open(self._log, self._positions) as reader:
             await self._fold(reader, *STREAMS)
