@@ -255,6 +255,11 @@ SELECT c.relname AS name, pg_get_indexdef(c.oid) AS definition
  WHERE n.nspname = $1 AND NOT i.indisprimary AND NOT c.relispartition
  ORDER BY c.relname;
 
+-- name: is_anything_to_carry
+-- Whether the live tables have something that came from a part of RUNS which has left the log, or may have.
+SELECT EXISTS (SELECT FROM waterclock.run_state WHERE first_sequence < $1)
+    OR EXISTS (SELECT FROM waterclock.job_state WHERE fire_sequence < $1 OR ended_sequence < $1 OR skipped <> '{}');
+
 -- name: carry_definitions
 -- Definitions that the log no longer has.
 INSERT INTO waterclock_next.job_definitions
