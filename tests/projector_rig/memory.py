@@ -48,12 +48,15 @@ class MemoryStore:
         """Weeks need no partition here."""
 
     async def write(self, batch: RowBatch, moves: Sequence[PositionMove] = ()) -> None:
-        for table, rows in batch.inserts.items():
+        inserts = {table: list(rows) for table, rows in batch.inserts.items()}
+        for table, rows in batch.finished.items():
+            inserts.setdefault(table, []).extend((*row, ()) if table == "job_state" else row for row in rows)
+        for table, rows in inserts.items():
             keys = [self._key(table, row) for row in rows]
             if len(set(keys)) < len(keys) or not self.tables[table].keys().isdisjoint(keys):
                 self.refused += 1
                 raise asyncpg.UniqueViolationError(table)
-        for table, rows in batch.inserts.items():
+        for table, rows in inserts.items():
             self.tables[table].update({self._key(table, row): row for row in rows})
         for run_id in batch.revived:
             self.tables["dead_letters"].pop((run_id,), None)

@@ -194,9 +194,14 @@ def rows_of(changes: Changes, part: int = 0, lives: Collection[ShortLife] = ()) 
     new_jobs = changes.new_jobs.values()
     return RowBatch(
         inserts=_not_empty(
-            job_definitions=[definition.row() for definition in new_jobs] + [*map(definition_of, lives)],
-            job_state=[definition.job.state_row() for definition in new_jobs] + [*map(state_of, lives)],
-            run_state=[astuple(row) for row in changes.new_runs.values()] + [*map(run_of, lives)],
+            job_definitions=[definition.row() for definition in new_jobs],
+            job_state=[definition.job.state_row() for definition in new_jobs],
+            run_state=[astuple(row) for row in changes.new_runs.values()],
+        ),
+        finished=_not_empty(
+            job_definitions=[*map(definition_of, lives)],
+            job_state=[*map(state_of, lives)],
+            run_state=[*map(run_of, lives)],
         ),
         upserts=_not_empty(
             job_definitions=[definition.row() for definition in changes.changed_jobs.values()],
