@@ -152,16 +152,16 @@ def test_the_rows_are_those_of_folding_one_by_one(
 
 
 def test_a_life_that_is_over_is_taken_out_and_the_rest_is_left() -> None:
-    whole, begun, paused = (queued(job_id) for job_id in ("whole", "begun", "paused"))
+    whole, begun, paused = (queued(job_id) for job_id in ("whole~0", "begun", "paused"))
     edit = JobPaused(job_id="paused", spec=spec(), at=T0 + 5, created_at=T0)
     steps: list[Step] = [
-        JobsMessage(0, 1, T0, (created("whole"), created("begun"), created("paused"), edit)),
+        JobsMessage(0, 1, T0, (created("whole~0"), created("begun"), created("paused"), edit)),
         RunsMessage(0, 2, T0, (whole, begun, paused), 0),
         RunsMessage(0, 3, T0, (succeeded(whole), succeeded(paused)), 0),
     ]
     batch = batch_of(steps)
     found = ShortLives(batch.jobs, batch.runs)
-    assert found.ended == {"whole": (created("whole"), 1, whole, 2, succeeded(whole), 3)}
+    assert found.ended == {"whole~0": (created("whole~0"), 1, whole, 2, succeeded(whole), 3)}
     assert {event.job_id for _, events in found.other_jobs for event in events} == {"begun", "paused"}
     assert {event.run_id for _, events in found.other_runs for event in events} == {
         begun.run_id,

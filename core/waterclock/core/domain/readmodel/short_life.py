@@ -22,14 +22,15 @@ def may_begin(event: JobEvent) -> TypeGuard[JobCreated]:
 
 
 def is_its_run(event: RunEvent, created: JobCreated) -> TypeGuard[RunQueued]:
-    """Whether this is the first event of the run that the job was created for. A part of a run is none."""
+    """Whether this is the first event of the run that the job was created for. A part of a run is none: it has a `~`
+    behind its job's id, in which there may be one too."""
     return (
         type(event) is RunQueued
         and event.trigger == "schedule"
         and event.attempt == 1
         and not event.again
         and event.scheduled >= counts_from(created.spec.schedule, created.at)
-        and "~" not in event.run_id
+        and event.run_id.find("~", len(created.job_id)) < 0
     )
 
 
