@@ -68,6 +68,27 @@ async def test_a_rebuild_of_a_log_that_tells_lives_twice_leaves_the_same_rows(
     assert result.events == 14 * 3
 
 
+async def test_a_rebuild_begins_again_if_the_log_loses_something_meanwhile(
+    log: Log,
+    nats_url: str,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await log.append_steps(RandomHistory(3).steps(runs=20))
+    await projected(nats_url, database_url)
+    before = await contents(database_url)
+    beginnings = iter([(1, 1), (1, 2), (1, 2)])
+
+    async def moving(_: object) -> tuple[int, int]:
+        return next(beginnings)
+
+    monkeypatch.setattr("waterclock.projector.rebuild.rebuilder._Rebuilder._beginnings", moving)
+    await rebuilt(nats_url, database_url)
+    assert await contents(database_url) == before
+    assert "rebuilding again, step by step" in caplog.messages
+
+
 async def test_a_rebuild_mends_rows_that_are_wrong(
     log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
 ) -> None:

@@ -154,16 +154,17 @@ class _Rebuilder:
     async def run(self, url: str, *, at_once: bool) -> RebuildResult:
         missing = await self._begin()
         indexes = await self._drop_indexes()
-        whole = await self._whole_log(missing) if at_once else None
-        if whole is None:
-            carried = await self._fold_definitions(missing)
-        else:
+        beginnings = await self._beginnings()
+        is_whole = at_once and missing.is_same_log and await self._is_whole(beginnings)
+        if is_whole:
             carried = CarriedOver(jobs=0, runs=0)
             self._projection = Projection(self._loading, self._store, self._weeks, self._positions)
+        else:
+            carried = await self._fold_definitions(missing)
         self._enter("runs")
         async with BatchReader.open(self._log, self._positions) as reader:
             await self._fold(reader, *STREAMS)
-            if whole is not None and whole != await self._whole_log(missing):
+            if is_whole and beginnings != await self._beginnings():
                 raise _LogHasGone("a part of the log was dropped while it was read")
             self._enter("indexes")
             for definition in indexes:
@@ -184,16 +185,19 @@ class _Rebuilder:
             await switch_schemas(url, self._name, catch_up)
         return self._result(carried)
 
-    async def _whole_log(self, missing: MissingRuns) -> tuple[int, int] | None:
-        """Where both streams begin, if the log has all that the live tables have been made from. Then a job is folded
-        with its runs, and most are written once."""
+    async def _beginnings(self) -> tuple[int, int] | None:
+        """Where the streams begin. None: `JOBS` has dropped something in between."""
         jobs = await stream_state(self._log, names.JOBS)
         runs = await stream_state(self._log, names.RUNS)
-        if not missing.is_same_log or jobs.messages < jobs.last_seq:
-            return None
-        if await self._database.fetchval(statement("is_anything_to_carry"), runs.first_seq):
-            return None
-        return jobs.first_seq, runs.first_seq
+        return None if jobs.messages < jobs.last_seq else (jobs.first_seq, runs.first_seq)
+
+    async def _is_whole(self, beginnings: tuple[int, int] | None) -> bool:
+        """Whether the log has all that the live tables have been made from. Then there is nothing to carry over; a job
+        is folded with its runs, and most are written once."""
+        if beginnings is None:
+            return False
+        _, runs_begin = beginnings
+        return not await self._database.fetchval(statement("is_anything_to_carry"), runs_begin)
 
     async def _fold_definitions(self, missing: MissingRuns) -> CarriedOver:
         """Before the runs, and with what is carried over: a run's events look up its job."""
