@@ -62,7 +62,8 @@ class Log:
 
     async def one_shots(self, count: int, partition: int) -> None:
         """As a bulk submit leaves them: a frame of definitions, one of runs queued, one of how they ended."""
-        ids = [self.id() for _ in range(count)]
+        key = self.id()
+        ids = [f"{key}~{number}" for number in range(count)]
         now = now_us()
         jobs = tuple(
             JobCreated(job_id=each, spec=SPEC, at=now, created_at=now, actor="bench") for each in ids

@@ -16,6 +16,7 @@ from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.runtime.tasks import supervised
 from waterclock.projector.alerts import service as alerts
+from waterclock.projector.fold.projection import RowsWereThere
 from waterclock.projector.housekeeping import Housekeeping
 from waterclock.projector.membership import Membership
 from waterclock.projector.session import Session
@@ -75,6 +76,7 @@ class Projector:
         self._database_url = database_url
         self._instance = instance
         self._membership = membership
+        self._careful_through = 0
         self.migrated = asyncio.Event()
 
     async def run(self) -> None:
@@ -118,12 +120,17 @@ class Projector:
         forget = self._log.on_reconnect(membership.changed.set)
         try:
             partitions = membership.partitions
-            async with Session.open(self._log, self._database_url, self._instance, partitions) as session:
+            async with Session.open(
+                self._log, self._database_url, self._instance, partitions, self._careful_through
+            ) as session:
                 _log.info("folding", extra={"partitions": len(partitions)})
                 await lift_halt(self._control)
                 ready()
                 async with supervised() as tasks:
                     tasks.keep(session.fold(), name="folding")
                     await membership.changed.wait()
+        except RowsWereThere as error:
+            self._careful_through = error.through
+            _log.warning("folding again, with a look at every row", extra={"because": repr(error.__cause__)})
         finally:
             forget()

@@ -44,8 +44,14 @@ class Session:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, log: Connection, database_url: str, instance: str, partitions: frozenset[int]
+        cls,
+        log: Connection,
+        database_url: str,
+        instance: str,
+        partitions: frozenset[int],
+        careful_through: int = 0,
     ) -> AsyncIterator["Session"]:
+        """`careful_through`: as for a `Projection`."""
         writing = await connect(database_url, name=instance)
         loading: asyncpg.Connection | None = None
         try:
@@ -57,7 +63,7 @@ class Session:
             store = Store(writing, instance)
             await store.open()
             async with BatchReader.open(log, positions) as reader, supervised() as tasks:
-                projection = Projection(loading, store, weeks, positions)
+                projection = Projection(loading, store, weeks, positions, careful_through)
                 yield cls(log, reader, projection, WritePipeline(tasks))
         finally:
             writing.terminate()

@@ -8,6 +8,7 @@ from projector_rig.builders import T0, created, queued
 from projector_rig.log import PARTITIONS, Log
 from support.waiting import eventually
 from waterclock.core.domain.instants import MINUTE
+from waterclock.projector.read import batch_reader
 from waterclock.projector.read.batch_reader import _MOST_AHEAD, _PULL_BATCH, BatchReader
 from waterclock.projector.read.positions import STREAMS, Positions
 from waterclock.proto.events import Cursor, Frame
@@ -105,3 +106,49 @@ async def test_a_stream_that_can_no_longer_be_read_ends_whoever_reads(
     with pytest.raises(Broken):
         async with asyncio.timeout(10), BatchReader.open(log.connection, from_the_beginning(partition)):
             await asyncio.Event().wait()
+
+
+async def test_a_batch_that_is_cut_has_what_was_stored_first_of_both_streams(log: Log) -> None:
+    partition = partition_of("job", PARTITIONS)
+    stored = []
+    for number in range(6):
+        version = await log.jobs(created(f"job{number}"), subject="job")
+        cursor = Cursor(jobs=version, time=0)
+        run = queued(f"job{number}")
+        stored += [(version, await log.frame(partition, Frame(writer="w", events=(run,), cursor=cursor)))]
+    async with BatchReader.open(log.connection, from_the_beginning(partition)) as reader:
+
+        async def all_are_there() -> bool:
+            """what was stored has arrived"""
+            return reader.waiting == 12
+
+        await eventually(all_are_there)
+        batches = [reader.take(4) for _ in range(3)]
+    found = [
+        (job.sequence, run.sequence)
+        for batch in batches
+        for job, run in zip(batch.jobs, batch.runs, strict=True)
+    ]
+    assert found == stored
+
+
+async def test_in_a_large_batch_definitions_wait_for_their_runs(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be written now and changed with the next batch. Without any run there is nothing to wait for."""
+    monkeypatch.setattr(batch_reader, "_PLENTY", 2)
+    partition = partition_of("job", PARTITIONS)
+    version = await log.jobs(created("job"))
+    cursor = Cursor(jobs=version, time=0)
+    await log.frame(partition, Frame(writer="w", events=(queued("job"),), cursor=cursor))
+    await log.jobs(created("job", name="later"))
+    async with BatchReader.open(log.connection, from_the_beginning(partition)) as reader:
+
+        async def all_are_there() -> bool:
+            """what was stored has arrived"""
+            return reader.waiting == 3
+
+        await eventually(all_are_there)
+        first, second = reader.take(100), reader.take(100)
+    assert (len(first.jobs), len(first.runs)) == (1, 1)
+    assert (len(second.jobs), len(second.runs)) == (1, 0)

@@ -56,3 +56,33 @@ async def test_messages_that_cannot_be_read_are_left_out(
     async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
     assert await database.fetchval("SELECT array_agg(run_id) FROM waterclock.job_runs") == [q.run_id]
+
+
+async def test_a_life_that_is_in_the_log_twice_has_its_rows_once(
+    log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
+) -> None:
+    async def tell_it(*jobs: str) -> None:
+        await log.jobs(*(created(job) for job in jobs), subject=jobs[0])
+        runs = [queued(job) for job in jobs]
+        await log.runs(*runs)
+        await log.runs(*map(succeeded, runs))
+
+    await tell_it("one", "two")
+    async with running_projector(nats_url, database_url):
+        await caught_up(nats_url, database_url)
+    await tell_it("one", "three")
+    async with running_projector(nats_url, database_url):
+        await caught_up(nats_url, database_url)
+        await tell_it("four", "two")
+        await caught_up(nats_url, database_url)
+    found = await database.fetch(
+        "SELECT j.job_id, j.status, j.version, r.status AS run FROM waterclock.jobs j"
+        " LEFT JOIN waterclock.job_runs r USING (job_id) ORDER BY 1"
+    )
+    assert [tuple(row) for row in found] == [
+        ("four", "COMPLETED", 3, "SUCCESS"),
+        ("one", "COMPLETED", 2, "SUCCESS"),
+        ("three", "COMPLETED", 2, "SUCCESS"),
+        ("two", "COMPLETED", 3, "SUCCESS"),
+    ]
+    assert await database.fetchval("SELECT sum(success) FROM waterclock.run_stats WHERE seconds = 60") == 4

@@ -43,6 +43,52 @@ async def test_a_rebuild_leaves_the_same_rows(
     assert result.events > 300
 
 
+@pytest.mark.parametrize("batch", [3, 10, 60_000])
+async def test_a_rebuild_of_a_log_that_tells_lives_twice_leaves_the_same_rows(
+    log: Log,
+    nats_url: str,
+    database_url: str,
+    batch: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Where they are far apart, the second is refused, and the rebuild begins again step by step."""
+    monkeypatch.setattr("waterclock.projector.rebuild.rebuilder._EVENTS", batch)
+    for number in (*range(12), 0, 5):
+        await log.jobs(created(f"job{number}"))
+        run = queued(f"job{number}")
+        await log.runs(run)
+        await log.runs(succeeded(run))
+    await projected(nats_url, database_url)
+    before = await contents(database_url)
+    assert len(before["run_state"]) == 12
+    result, _ = await rebuilt(nats_url, database_url)
+    assert await contents(database_url) == before
+    assert ("rebuilding again, step by step" in caplog.messages) == (batch < 60_000)
+    assert result.events == 14 * 3
+
+
+async def test_a_rebuild_begins_again_if_the_log_loses_something_meanwhile(
+    log: Log,
+    nats_url: str,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await log.append_steps(RandomHistory(3).steps(runs=20))
+    await projected(nats_url, database_url)
+    before = await contents(database_url)
+    beginnings = iter([(1, 1), (1, 2), (1, 2)])
+
+    async def moving(_: object) -> tuple[int, int]:
+        return next(beginnings)
+
+    monkeypatch.setattr("waterclock.projector.rebuild.rebuilder._Rebuilder._beginnings", moving)
+    await rebuilt(nats_url, database_url)
+    assert await contents(database_url) == before
+    assert "rebuilding again, step by step" in caplog.messages
+
+
 async def test_a_rebuild_mends_rows_that_are_wrong(
     log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
 ) -> None:

@@ -5,7 +5,7 @@ While one batch is on its way into Postgres the next is prepared (`WritePipeline
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
 import asyncpg
@@ -15,8 +15,10 @@ from msgspec.structs import astuple
 from waterclock.core.domain.ids import job_of
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.readmodel.rows import dead_letter_row
+from waterclock.core.domain.readmodel.short_life import ShortLife, definition_of, run_of, state_of
 from waterclock.core.runtime.tasks import Tasks
 from waterclock.projector.fold.batch_fold import BatchFold, Changes, KnownRows
+from waterclock.projector.fold.short_lives import ShortLives, count_successes, rows_known_of
 from waterclock.projector.read.batch_reader import Batch
 from waterclock.projector.read.positions import PositionMove, Positions, StreamEnd
 from waterclock.projector.write.transaction import ROW_REFUSED, Row, RowBatch, Store, load_jobs, load_runs
@@ -30,12 +32,22 @@ _RUNS_KEPT = 100_000
 _JOBS_KEPT = 100_000
 
 
+class RowsWereThere(Exception):
+    """Jobs that were taken for new may not be: `JOBS` up to `through` is to be folded again with a look at them."""
+
+    def __init__(self, through: int) -> None:
+        super().__init__(f"jobs up to {through} were taken for new")
+        self.through = through
+
+
 class FoldedBatch(Struct, frozen=True, kw_only=True):
     """A batch that is folded, and not yet written."""
 
     events: int
     rows: RowBatch
     moves: Sequence[PositionMove]
+    new_through: int = 0
+    """Jobs were taken for new without a look, up to this sequence of `JOBS`."""
 
 
 class Projection:
@@ -47,26 +59,37 @@ class Projection:
     """
 
     def __init__(
-        self, reader: asyncpg.Connection, store: Store, weeks: WeekPartitions, positions: Positions
+        self,
+        reader: asyncpg.Connection,
+        store: Store,
+        weeks: WeekPartitions,
+        positions: Positions,
+        careful_through: int = 0,
     ) -> None:
+        """`careful_through`: what `JOBS` has up to this sequence is never taken for new without a look."""
         self._reader = reader
         self._store = store
         self._weeks = weeks
         self.positions = positions
+        self._careful_through = careful_through
         self._known = KnownRows()
         self._last = KnownRows()
         self._last_but_one: set[str] = set()
+        self._last_lives: Mapping[str, ShortLife] = {}
         self._part = min(positions.partitions, default=0)
 
     async def prepare(self, batch: Batch) -> FoldedBatch:
         self._drop_old()
-        loaded = await self._load(batch)
+        known = self._known.jobs.keys() | self._last_lives.keys()
+        lives = ShortLives(batch.jobs, batch.runs, known, self._careful_through)
+        loaded = await self._load(lives, batch.runs[-1].stored_at if batch.runs else 0)
         fold = BatchFold(self._known, loaded)
-        for jobs in batch.jobs:
-            fold.fold_jobs(jobs.events, jobs.sequence)
-        for runs in batch.runs:
-            fold.fold_runs(runs.events, runs.sequence)
+        for sequence, jobs in lives.other_jobs:
+            fold.fold_jobs(jobs, sequence)
+        for sequence, runs in lives.other_runs:
+            fold.fold_runs(runs, sequence)
         changes = fold.finish()
+        count_successes(lives.ended, changes.stats)
         for failure in changes.failures:
             extra = {"about": failure.subject_id, "sequence": failure.sequence}
             _log.error("left out what cannot be folded", extra=extra, exc_info=failure.error)
@@ -79,15 +102,23 @@ class Projection:
             },
             jobs={**changes.job_states, **{job_id: new.job for job_id, new in changes.new_jobs.items()}},
         )
+        self._last_lives = lives.ended
         moves = self.positions.moves_to(batch.ends)
         self.positions.apply(moves)
-        return FoldedBatch(events=batch.events, rows=rows_of(changes, self._part), moves=moves)
+        return FoldedBatch(
+            events=batch.events,
+            rows=rows_of(changes, self._part, lives.ended.values()),
+            moves=moves,
+            new_through=batch.jobs[-1].sequence if lives.ended else 0,
+        )
 
     async def write(self, folded: FoldedBatch, now: Instant) -> None:
         await self._weeks.ensure(folded.rows.new_run_times, now)
         try:
             await self._store.write(folded.rows, folded.moves)
         except ROW_REFUSED as error:
+            if folded.new_through:
+                raise RowsWereThere(folded.new_through) from error
             _log.error("Postgres refuses rows: looking for them one by one", exc_info=error)
             await self._store.write_what_is_accepted(folded.rows, folded.moves)
 
@@ -97,16 +128,16 @@ class Projection:
         await self._store.write(RowBatch(), moves)
         self.positions.apply(moves)
 
-    async def _load(self, batch: Batch) -> dict[str, int]:
-        """Load the rows the batch is about, unless they are known.
+    async def _load(self, lives: ShortLives, newest: Instant) -> dict[str, int]:
+        """Load the rows that the other events are about, unless they are known.
 
         Returns up to which sequence the rows that were loaded are folded: further than the batch, if they were
         carried over by a rebuild.
         """
-        job_ids = {event.job_id for message in batch.jobs for event in message.events}
+        job_ids = {event.job_id for _, events in lives.other_jobs for event in events}
         run_ids: set[str] = set()
-        for message in batch.runs:
-            for event in message.events:
+        for _, events in lives.other_runs:
+            for event in events:
                 (job_ids if type(event) is ScheduleEnded else run_ids).add(event.run_id)
         for run_id in run_ids:
             job_id = job_of(run_id)
@@ -114,13 +145,17 @@ class Projection:
             if "~" in job_id:
                 job_ids.add(job_id.partition("~")[0])
         known = self._known
+        for job_id in job_ids & self._last_lives.keys():
+            remembered = rows_known_of(self._last_lives[job_id])
+            known.jobs.update(remembered.jobs)
+            known.runs.update(remembered.runs)
         job_ids -= known.jobs.keys()
         run_ids -= known.runs.keys()
         if job_ids:
             known.jobs.update(await load_jobs(self._reader, job_ids))
         if not run_ids:
             return {}
-        rows = await load_runs(self._reader, run_ids, batch.runs[-1].stored_at)
+        rows = await load_runs(self._reader, run_ids, newest)
         known.runs.update(rows)
         return {run_id: row.last_sequence for run_id, row in rows.items()}
 
@@ -154,7 +189,7 @@ class WritePipeline:
             self._writing = None
 
 
-def rows_of(changes: Changes, part: int = 0) -> RowBatch:
+def rows_of(changes: Changes, part: int = 0, lives: Collection[ShortLife] = ()) -> RowBatch:
     """Plain tuples, so that the fold may go on changing its rows while these are written. `part`: of the counts."""
     new_jobs = changes.new_jobs.values()
     return RowBatch(
@@ -162,6 +197,11 @@ def rows_of(changes: Changes, part: int = 0) -> RowBatch:
             job_definitions=[definition.row() for definition in new_jobs],
             job_state=[definition.job.state_row() for definition in new_jobs],
             run_state=[astuple(row) for row in changes.new_runs.values()],
+        ),
+        finished=_not_empty(
+            job_definitions=[*map(definition_of, lives)],
+            job_state=[*map(state_of, lives)],
+            run_state=[*map(run_of, lives)],
         ),
         upserts=_not_empty(
             job_definitions=[definition.row() for definition in changes.changed_jobs.values()],
@@ -172,7 +212,10 @@ def rows_of(changes: Changes, part: int = 0) -> RowBatch:
             run_stats=changes.stats.rows(part),
         ),
         revived=list(changes.revived),
-        new_run_times=frozenset({row.created_at // SECOND * SECOND for row in changes.new_runs.values()}),
+        new_run_times=frozenset(
+            {row.created_at // SECOND * SECOND for row in changes.new_runs.values()}
+            | {life[2].at // SECOND * SECOND for life in lives}
+        ),
     )
 
 

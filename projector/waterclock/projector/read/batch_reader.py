@@ -22,6 +22,8 @@ from waterclock.proto import names
 
 _MOST_AHEAD = 40_000
 """Events decoded and not taken."""
+_PLENTY = 20_000
+"""Events of a batch in which definitions wait whose runs have not arrived: they will be in the next."""
 _PULL_BATCH = 256
 """Messages asked for and not decoded; each may be a frame of hundreds of events."""
 LULL = 0.25
@@ -133,21 +135,30 @@ class BatchReader:
         self._gathered.set()
 
     def take(self, limit: int) -> Batch:
-        """What there is, up to about `limit` events."""
+        """What there is, up to about `limit` events, in the order in which it was stored: so what begins in a batch
+        mostly ends in it too."""
         jobs: list[JobsMessage] = []
         runs: list[RunsMessage] = []
         count = 0
-        while count < limit and self._jobs.first() is not None:
-            job = self._jobs.take()
-            self._jobs_through = max(self._jobs_through, job.sequence)
-            if job.sequence > self._positions.of(names.JOBS, job.partition):
-                jobs.append(job)
-                count += len(job.events)
-        while count < limit and (first := self._runs.first()) is not None and self._may_go(first):
-            run = self._runs.take()
-            if run.sequence > self._positions.of(names.RUNS, run.partition):
-                runs.append(run)
-                count += len(run.events)
+        while count < limit:
+            job, run = self._jobs.first(), self._runs.first()
+            if run is None and runs and count >= _PLENTY:
+                break
+            if run is not None and not self._may_go(run):
+                run = None
+            if job is not None and (run is None or job.stored_at <= run.stored_at):
+                self._jobs.take()
+                self._jobs_through = max(self._jobs_through, job.sequence)
+                if job.sequence > self._positions.of(names.JOBS, job.partition):
+                    jobs.append(job)
+                    count += len(job.events)
+            elif run is not None:
+                self._runs.take()
+                if run.sequence > self._positions.of(names.RUNS, run.partition):
+                    runs.append(run)
+                    count += len(run.events)
+            else:
+                break
         return Batch(jobs=jobs, runs=runs, events=count)
 
     async def _wait_for_arrival(self, timeout: float) -> bool:

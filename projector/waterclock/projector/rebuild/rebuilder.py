@@ -4,6 +4,7 @@ The live tables are read and written all the while. Only at the end the live pro
 have come as far as the live ones; then the two schemas change names.
 """
 
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,7 +21,8 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.lifecycle import infrequent_garbage_collection, instance_id
 from waterclock.core.runtime.settings import Settings
 from waterclock.core.runtime.tasks import supervised
-from waterclock.projector.fold.projection import Projection, WritePipeline
+from waterclock.projector.fold.projection import Projection, RowsWereThere, WritePipeline
+from waterclock.projector.pace import MOST_EVENTS
 from waterclock.projector.read.batch_reader import BatchReader
 from waterclock.projector.read.log_check import ends_if_caught_up, last_sequence
 from waterclock.projector.read.positions import STREAMS, Positions
@@ -43,9 +45,15 @@ __all__ = ["RebuildProgress", "RebuildRefused", "RebuildResult", "rebuild"]
 
 Stage = Literal["definitions", "history", "runs", "indexes", "switch"]
 
-_EVENTS = 20_000
-"""Events folded at once."""
+_EVENTS = MOST_EVENTS
+"""Folded at once."""
+_GATHER = 0.5
+"""Seconds to wait until as many events have arrived as are folded at once."""
+_ALWAYS = 2**62
+"""Jobs that were carried over may be in the part of the log that is folded after it."""
 _LOCK = 0x77617465_6E657874
+
+_log = logging.getLogger(__name__)
 
 
 class RebuildProgress(Struct, frozen=True, kw_only=True):
@@ -67,6 +75,21 @@ class RebuildResult(Struct, frozen=True, kw_only=True):
 
 
 async def rebuild(settings: Settings, progress: Callable[[RebuildProgress], None]) -> RebuildResult:
+    try:
+        return await _rebuild(settings, progress, at_once=True)
+    except (RowsWereThere, _LogHasGone) as error:
+        _log.warning("rebuilding again, step by step", extra={"because": str(error)})
+        return await _rebuild(settings, progress, at_once=False)
+
+
+class _LogHasGone(Exception):
+    """A part of the log was dropped while it was read."""
+
+
+async def _rebuild(
+    settings: Settings, progress: Callable[[RebuildProgress], None], *, at_once: bool
+) -> RebuildResult:
+    """`at_once`: definitions and runs together, if there is nothing to carry over."""
     if settings.database_url is None:
         raise ValueError("a rebuild needs database_url")
     name = instance_id("rebuild")
@@ -81,7 +104,7 @@ async def rebuild(settings: Settings, progress: Callable[[RebuildProgress], None
                 await migrate(database, NEXT)
                 work = _Rebuilder(log, database, loading, WritePipeline(tasks), settings, name, progress)
                 with infrequent_garbage_collection():
-                    return await work.run(settings.database_url)
+                    return await work.run(settings.database_url, at_once=at_once)
         finally:
             database.terminate()
             loading.terminate()
@@ -121,25 +144,28 @@ class _Rebuilder:
         self._pipeline = pipeline
         self._store = Store(database, name)
         self._weeks = WeekPartitions(database)
-        self._projection = Projection(loading, self._store, self._weeks, self._positions)
+        self._projection = self._careful_projection()
         self._began = time.monotonic()
         self._stage: Stage = "definitions"
         self._events = 0
         self._folding = 0.0
         self._ends = dict.fromkeys(STREAMS, 0)
 
-    async def run(self, url: str) -> RebuildResult:
+    async def run(self, url: str, *, at_once: bool) -> RebuildResult:
         missing = await self._begin()
         indexes = await self._drop_indexes()
-        async with BatchReader.open(self._log, self._positions, (names.JOBS,)) as reader:
-            await self._fold(reader, names.JOBS)
-        self._enter("history")
-        carried = await carry_over(self._database, self._store, self._weeks, missing, now_us())
-        # What was carried over is not in the memory of the projection that folded the definitions.
-        self._projection = Projection(self._loading, self._store, self._weeks, self._positions)
+        beginnings = await self._beginnings()
+        is_whole = at_once and missing.is_same_log and await self._is_whole(beginnings)
+        if is_whole:
+            carried = CarriedOver(jobs=0, runs=0)
+            self._projection = Projection(self._loading, self._store, self._weeks, self._positions)
+        else:
+            carried = await self._fold_definitions(missing)
         self._enter("runs")
         async with BatchReader.open(self._log, self._positions) as reader:
             await self._fold(reader, *STREAMS)
+            if is_whole and beginnings != await self._beginnings():
+                raise _LogHasGone("a part of the log was dropped while it was read")
             self._enter("indexes")
             for definition in indexes:
                 await self._database.execute(definition)
@@ -158,6 +184,33 @@ class _Rebuilder:
 
             await switch_schemas(url, self._name, catch_up)
         return self._result(carried)
+
+    async def _beginnings(self) -> tuple[int, int] | None:
+        """Where the streams begin. None: `JOBS` has dropped something in between."""
+        jobs = await stream_state(self._log, names.JOBS)
+        runs = await stream_state(self._log, names.RUNS)
+        return None if jobs.messages < jobs.last_seq else (jobs.first_seq, runs.first_seq)
+
+    async def _is_whole(self, beginnings: tuple[int, int] | None) -> bool:
+        """Whether the log has all that the live tables have been made from. Then there is nothing to carry over; a job
+        is folded with its runs, and most are written once."""
+        if beginnings is None:
+            return False
+        _, runs_begin = beginnings
+        return not await self._database.fetchval(statement("is_anything_to_carry"), runs_begin)
+
+    async def _fold_definitions(self, missing: MissingRuns) -> CarriedOver:
+        """Before the runs, and with what is carried over: a run's events look up its job."""
+        async with BatchReader.open(self._log, self._positions, (names.JOBS,)) as reader:
+            await self._fold(reader, names.JOBS)
+        self._enter("history")
+        carried = await carry_over(self._database, self._store, self._weeks, missing, now_us())
+        # What was carried over is not in the memory of the projection that folded the definitions.
+        self._projection = self._careful_projection()
+        return carried
+
+    def _careful_projection(self) -> Projection:
+        return Projection(self._loading, self._store, self._weeks, self._positions, _ALWAYS)
 
     async def _begin(self) -> MissingRuns:
         known = {
@@ -194,6 +247,7 @@ class _Rebuilder:
         began = time.monotonic()
         while any(self._positions.start(stream) < self._ends[stream] for stream in streams):
             if await reader.wait(1.0):
+                await reader.gather(_EVENTS, _GATHER)
                 await self._fold_once(reader)
         await self._pipeline.finished()
         self._folding += time.monotonic() - began

@@ -137,14 +137,15 @@ SELECT s.bucket AS hour, s.fingerprint
 DELETE FROM job_stats WHERE hour = $1;
 
 -- name: count_job_hour
--- How the runs of each job went that were scheduled in an hour, without jobs that run once.
+-- How the runs of each job went that were scheduled in an hour, without jobs that run once: these are left out before
+-- anything is counted, for they may be nearly all. In hours, because days are added by the calendar, for every row.
 INSERT INTO job_stats
 SELECT c.namespace, $1::timestamptz, c.job_id,
        sum(success) FILTER (WHERE kind = 3), sum(failed) FILTER (WHERE kind = 3), coalesce(sum(missed) FILTER (WHERE kind = 3), 0),
        sum(skipped) FILTER (WHERE kind = 3), sum(cancelled) FILTER (WHERE kind = 3),
        coalesce(string_to_array(string_agg(duration || ',' || runs, ',') FILTER (WHERE kind = 1 AND duration IS NOT NULL), ',')::integer[], '{}'),
        coalesce(string_to_array(string_agg(lag || ',' || runs, ',') FILTER (WHERE kind = 2 AND lag IS NOT NULL), ',')::integer[], '{}')
-  FROM (SELECT r.namespace, r.root, r.job_id, duration, lag, grouping(duration, lag) AS kind, count(*) AS runs,
+  FROM (SELECT r.namespace, r.job_id, duration, lag, grouping(duration, lag) AS kind, count(*) AS runs,
                count(*) FILTER (WHERE status = 'SUCCESS') AS success,
                count(*) FILTER (WHERE status IN ('FAILED', 'TIMED_OUT')) AS failed,
                sum(fires) FILTER (WHERE status = 'MISSED') AS missed,
@@ -152,17 +153,17 @@ SELECT c.namespace, $1::timestamptz, c.job_id,
                count(*) FILTER (WHERE status = 'CANCELLED') AS cancelled
           FROM (SELECT DISTINCT namespace FROM run_stats WHERE seconds = 3600 AND bucket = $1) n
          CROSS JOIN LATERAL (
-               SELECT namespace, split_part(run_id, '@', 1) AS root, job_id, status, fires, histogram_index(end_time - start_time) AS duration,
+               SELECT s.namespace, s.job_id, status, fires, histogram_index(end_time - start_time) AS duration,
                       histogram_index(start_time - due_time) AS lag
-                 FROM job_runs
-                WHERE namespace = n.namespace
+                 FROM run_state s
+                 LEFT JOIN job_definitions d ON d.job_id = s.job_id
+                WHERE s.namespace = n.namespace
                   AND scheduled_time >= $1 AND scheduled_time < $1 + interval '1 hour'
-                  AND created_at >= $1 - interval '2 days'
-                  AND status NOT IN ('WAITING', 'QUEUED', 'RUNNING', 'RETRYING')) r
-         GROUP BY r.namespace, r.root, r.job_id, GROUPING SETS ((), (duration), (lag))) c
-  LEFT JOIN job_definitions d ON d.job_id = c.root
- WHERE c.job_id <> c.root
-    OR coalesce(d.spec #>> '{schedule,schedule_type}', 'IMMEDIATE') NOT IN ('IMMEDIATE', 'FUTURE')
+                  AND s.created_at >= $1 - interval '48 hours'
+                  AND s.status NOT IN ('WAITING', 'QUEUED', 'RUNNING', 'RETRYING')
+                  AND (s.job_id <> split_part(run_id, '@', 1)
+                       OR coalesce(d.spec #>> '{schedule,schedule_type}', 'IMMEDIATE') NOT IN ('IMMEDIATE', 'FUTURE'))) r
+         GROUP BY r.namespace, r.job_id, GROUPING SETS ((), (duration), (lag))) c
  GROUP BY c.namespace, c.job_id;
 
 -- name: job_hour_counted
@@ -253,6 +254,11 @@ SELECT c.relname AS name, pg_get_indexdef(c.oid) AS definition
   JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = $1 AND NOT i.indisprimary AND NOT c.relispartition
  ORDER BY c.relname;
+
+-- name: is_anything_to_carry
+-- Whether the live tables have something that came from a part of RUNS which has left the log, or may have.
+SELECT EXISTS (SELECT FROM waterclock.run_state WHERE first_sequence < $1)
+    OR EXISTS (SELECT FROM waterclock.job_state WHERE fire_sequence < $1 OR ended_sequence < $1 OR skipped <> '{}');
 
 -- name: carry_definitions
 -- Definitions that the log no longer has.

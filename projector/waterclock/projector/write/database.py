@@ -60,7 +60,7 @@ async def connect(
         "jsonb",
         schema="pg_catalog",
         format="binary",
-        encoder=lambda value: _JSONB_VERSION + value,
+        encoder=_JSONB_VERSION.__add__,
         decoder=lambda value: bytes(value[1:]),
     )
     return connection

@@ -51,6 +51,8 @@ class RowBatch(Struct, frozen=True, kw_only=True):
     """Rows that are certainly not there yet."""
     upserts: dict[str, list[Row]] = field(default_factory=dict)
     """Rows that may be."""
+    finished: dict[str, list[Row]] = field(default_factory=dict)
+    """Rows that should not be there yet, of jobs that are over; perhaps without last columns that have a default."""
     revived: list[str] = field(default_factory=list)
     """Runs that are no longer dead letters."""
     new_run_times: frozenset[Instant] = frozenset()
@@ -58,7 +60,8 @@ class RowBatch(Struct, frozen=True, kw_only=True):
 
     @property
     def row_count(self) -> int:
-        return sum(len(rows) for tables in (self.inserts, self.upserts) for rows in tables.values())
+        tables = (*self.inserts.values(), *self.upserts.values(), *self.finished.values())
+        return sum(map(len, tables))
 
 
 class _Upsert(Struct, frozen=True):
@@ -94,6 +97,7 @@ class Store:
         self._projector = projector
         self._upserts: dict[str, tuple[str, str]] = {}
         """For each table the statement for one row, and for all that are staged."""
+        self._columns: dict[str, list[str]] = {}
 
     async def open(self) -> None:
         """Make the tables that rows are staged in: COPY gets them there for a third of what parameters cost."""
@@ -102,6 +106,7 @@ class Store:
                 f"CREATE TEMPORARY TABLE staged_{table} (LIKE {table}) ON COMMIT DELETE ROWS"
             )
             columns = [row["name"] for row in await self._connection.fetch(statement("columns"), table)]
+            self._columns[table] = columns
             places = ", ".join(f"${number}" for number in range(1, len(columns) + 1))
             self._upserts[table] = (
                 _upsert_statement(table, columns, f"VALUES ({places})"),
@@ -113,8 +118,9 @@ class Store:
         async with self._connection.transaction():
             if moves:
                 await self._move(moves)
-            for table, rows in batch.inserts.items():
-                await self._connection.copy_records_to_table(table, records=rows)
+            for table, rows in (*batch.inserts.items(), *batch.finished.items()):
+                columns = self._columns[table][: len(rows[0])]
+                await self._connection.copy_records_to_table(table, records=rows, columns=columns)
             if batch.revived:
                 await self._connection.execute(statement("delete_dead_letters"), batch.revived)
             for table, rows in batch.upserts.items():

@@ -125,25 +125,40 @@ class DefinitionRow(Struct, frozen=True, gc=False):
     event: JobEvent
 
     def row(self) -> tuple[Any, ...]:
-        job, event = self.job, self.event
-        spec = event.spec
-        return (
-            job.job_id,
-            job.namespace,
-            job.name,
-            job.standing,
-            job.version,
-            job.armed_version,
-            job.effective_from,
-            job.created_at,
-            event.at,
-            clean(event.note),
-            json_value(spec.labels) if spec.labels else b"{}",
-            json_value(spec if spec.payload is None else replace(spec, payload=None)),
-            None if spec.payload is None else json_value(spec.payload),
-            type(spec.task) is Workflow,
-            spec.retention is not None,
+        job = self.job
+        return definition_row(
+            self.event, job.standing, job.version, job.armed_version, job.effective_from, job.created_at
         )
+
+
+def definition_row(
+    event: JobEvent,
+    standing: str,
+    version: int,
+    armed_version: int,
+    effective_from: Instant,
+    created_at: Instant,
+) -> tuple[Any, ...]:
+    """`job_definitions`, of the job's newest definition."""
+    spec = event.spec
+    payload = spec.payload
+    return (
+        event.job_id,
+        spec.namespace,
+        clean(spec.name) or "",
+        standing,
+        version,
+        armed_version,
+        effective_from,
+        created_at,
+        event.at,
+        clean(event.note),
+        json_value(spec.labels) if spec.labels else b"{}",
+        json_value(spec if payload is None else replace(spec, payload=None)),
+        None if payload is None else json_value(payload),
+        type(spec.task) is Workflow,
+        spec.retention is not None,
+    )
 
 
 def dead_letter_row(row: RunRow) -> tuple[Any, ...]:

@@ -61,7 +61,7 @@ def write_step(row: RunRow, event: RunEvent) -> AttemptRow | None:
             row.reason = None if handler is None else waits_for_handler(handler)
         case RunSucceeded():
             _write_outcome(row, event)
-            row.reason = _lost_log(event) or None
+            row.reason = lost_log(event) or None
         case RunStarted():
             _clear_attempt(row)
             row.executor_id, row.start_time, row.fencing_token = (
@@ -76,7 +76,7 @@ def write_step(row: RunRow, event: RunEvent) -> AttemptRow | None:
         case RunFailed() | RunTimedOut():
             _write_outcome(row, event)
             row.reason, row.error_message = (
-                clean(event.reason + _lost_log(event, "; ")),
+                clean(event.reason + lost_log(event, "; ")),
                 clean(event.error_message),
             )
             if type(event) is RunTimedOut:
@@ -217,7 +217,8 @@ def _write_outcome(row: RunRow, event: Outcome) -> None:
     row.output = None if event.output is None else json_value(event.output)
 
 
-def _lost_log(event: Outcome, before: str = "") -> str:
+def lost_log(event: Outcome, before: str = "") -> str:
+    """What is said of an attempt whose output is not in the store; nothing, if it is."""
     return f"{before}its output was lost: {clean(event.log_lost)}" if event.log_lost else ""
 
 

@@ -1,0 +1,189 @@
+"""Jobs that are taken out of a batch have the rows that folding their events one by one gives them: wherever the log is
+cut, whatever else happens to them, and if frames are in it twice."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from projector_rig.builders import (
+    EVERY_MINUTE,
+    T0,
+    created,
+    failed,
+    queued,
+    requested,
+    spec,
+    started,
+    succeeded,
+)
+from projector_rig.memory import MemoryStore
+from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.readmodel.run_stats import exact_index, histogram_index
+from waterclock.projector.fold import projection
+from waterclock.projector.fold.projection import RowsWereThere
+from waterclock.projector.fold.short_lives import ShortLives
+from waterclock.projector.read.batch_reader import Batch
+from waterclock.projector.read.messages import JobsMessage, RunsMessage
+from waterclock.proto.events import JobEvent, JobPaused, JobUpdated, RunEvent, ScheduleEnded
+
+Step = JobsMessage | RunsMessage
+_NEVER = 2**62
+
+short_text = st.sampled_from(["", "a\0b", "said"])
+
+
+@st.composite
+def lives(draw: st.DrawFn, number: int) -> list[JobEvent | RunEvent]:
+    """All that happens to a job, in the order in which it does; mostly what happens to most."""
+    job_id = draw(st.sampled_from([f"job{number}", f"acme=job{number}", f"frame~{number}"]))
+    schedule = draw(st.sampled_from([{}, {}, {}, {"schedule": EVERY_MINUTE}]))
+    at = T0 + number * SECOND
+    birth = created(
+        job_id,
+        at,
+        name=draw(st.sampled_from(["a job", "a\0job"])),
+        payload=draw(st.sampled_from([None, {"n": 1}, "te\0xt"])),
+        labels=draw(st.sampled_from([{}, {"team": "data"}])),
+        namespace=draw(st.sampled_from(["default", "acme"])),
+        **schedule,
+    )
+    run = queued(
+        job_id,
+        at + draw(st.sampled_from([0, 0, 0, -SECOND])),
+        at=at + 7,
+        attempt=draw(st.sampled_from([1, 1, 1, 2])),
+        trigger=draw(st.sampled_from(["schedule", "schedule", "catch_up", "now"])),
+        again=draw(st.sampled_from([False, False, True])),
+        handler=draw(st.sampled_from([None, "noop"])),
+        priority=draw(st.integers(0, 1)),
+        parent=draw(st.sampled_from([None, None, "flow@1"])),
+    )
+    end = succeeded(
+        run,
+        at=at + 9 + draw(st.integers(0, 100_000)),
+        output=draw(st.sampled_from([None, None, {"n": "\0"}])),
+        log_url=draw(st.sampled_from([None, "s3://log\0"])),
+        log_lost=draw(short_text),
+        cpu_seconds=draw(st.sampled_from([None, 0.5])),
+        attempt=draw(st.sampled_from([run.attempt, run.attempt, run.attempt, 3])),
+    )
+    told: list[JobEvent | RunEvent] = [birth, run, end]
+    extra = draw(st.lists(st.integers(0, 6), max_size=2))
+    base: dict[str, Any] = {"job_id": job_id, "spec": spec(**schedule), "at": at + 5, "created_at": at}
+    others: list[JobEvent | RunEvent] = [
+        JobUpdated(**base),
+        JobPaused(**base),
+        started(run),
+        failed(run, retry_at=at + SECOND),
+        requested(job_id, "c1", at + 6),
+        ScheduleEnded(run_id=job_id, at=at + 8, version=draw(st.integers(0, 60)), reason="over"),
+        failed(run),
+    ]
+    for which in extra:
+        told.insert(draw(st.integers(1, len(told))), others[which])
+    return told[: draw(st.sampled_from([len(told), len(told), len(told), 1, 2]))]
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[Step]:
+    """Several jobs' lives interleaved; some frames are in the log twice, one soon after the other or much later."""
+    told = [draw(lives(number)) for number in range(draw(st.integers(1, 5)))]
+    frames: list[tuple[JobEvent | RunEvent, ...]] = []
+    while told:
+        life = draw(st.sampled_from(told))
+        frames.append((life.pop(0),))
+        told = [each for each in told if each]
+    for twice in draw(st.lists(st.integers(0, len(frames) - 1), max_size=3)):
+        frames.insert(draw(st.integers(twice + 1, len(frames))), frames[twice])
+    return [message_of(sequence, frame) for sequence, frame in enumerate(frames, 1)]
+
+
+def message_of(sequence: int, frame: Sequence[Any]) -> Step:
+    if hasattr(frame[0], "job_id"):
+        return JobsMessage(0, sequence, T0, tuple(frame))
+    return RunsMessage(0, sequence, T0, tuple(frame), 0)
+
+
+def batch_of(steps: Sequence[Step]) -> Batch:
+    return Batch(
+        jobs=[step for step in steps if isinstance(step, JobsMessage)],
+        runs=[step for step in steps if isinstance(step, RunsMessage)],
+        events=sum(len(step.events) for step in steps),
+    )
+
+
+def fold(steps: Sequence[Step], cuts: set[int], restarts: set[int], careful: bool = False) -> MemoryStore:
+    """The log in batches. Beginning anew after each refusal, and where it is said: with nothing remembered."""
+
+    async def folded() -> MemoryStore:
+        store = MemoryStore()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(projection, "load_runs", store.load_runs)
+            patched.setattr(projection, "load_jobs", store.load_jobs)
+            careful_through = _NEVER if careful else 0
+            folding = store.projection(careful_through)
+            ends = sorted({*cuts, len(steps)} & set(range(1, len(steps) + 1)))
+            for start, end in zip([0, *ends], ends, strict=False):
+                if start in restarts:
+                    folding = store.projection(careful_through)
+                batch = batch_of(steps[start:end])
+                try:
+                    await folding.write(await folding.prepare(batch), T0)
+                except RowsWereThere as error:
+                    careful_through = error.through
+                    folding = store.projection(careful_through)
+                    await folding.write(await folding.prepare(batch), T0)
+        return store
+
+    return asyncio.run(folded())
+
+
+@given(steps=logs(), cuts=st.sets(st.integers(1, 25)), restarts=st.sets(st.integers(1, 25)))
+def test_the_rows_are_those_of_folding_one_by_one(
+    steps: list[Step], cuts: set[int], restarts: set[int]
+) -> None:
+    one_by_one = fold(steps, cuts, set(), careful=True)
+    assert one_by_one.refused == 0
+    assert fold(steps, cuts, restarts).contents() == one_by_one.contents()
+
+
+def test_a_life_that_is_over_is_taken_out_and_the_rest_is_left() -> None:
+    whole, begun, paused = (queued(job_id) for job_id in ("whole~0", "begun", "paused"))
+    edit = JobPaused(job_id="paused", spec=spec(), at=T0 + 5, created_at=T0)
+    steps: list[Step] = [
+        JobsMessage(0, 1, T0, (created("whole~0"), created("begun"), created("paused"), edit)),
+        RunsMessage(0, 2, T0, (whole, begun, paused), 0),
+        RunsMessage(0, 3, T0, (succeeded(whole), succeeded(paused)), 0),
+    ]
+    batch = batch_of(steps)
+    found = ShortLives(batch.jobs, batch.runs)
+    assert found.ended == {"whole~0": (created("whole~0"), 1, whole, 2, succeeded(whole), 3)}
+    assert {event.job_id for _, events in found.other_jobs for event in events} == {"begun", "paused"}
+    assert {event.run_id for _, events in found.other_runs for event in events} == {
+        begun.run_id,
+        paused.run_id,
+    }
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_a_definition_that_is_in_the_log_twice_is_refused_and_folded_again(between: bool) -> None:
+    run = queued("job")
+    life = [created("job"), run, succeeded(run)]
+    steps = [message_of(sequence, (event,)) for sequence, event in enumerate(life * 2, 1)]
+    store = fold(steps, {3}, {3} if between else set())
+    assert store.refused == (1 if between else 0)
+    assert store.contents() == fold(steps, {3}, set(), careful=True).contents()
+    assert len(store.tables["run_state"]) == 1
+    assert store.tables["job_state"][("job",)][2] == "COMPLETED"
+
+
+@given(
+    st.one_of(st.integers(-10, 2**52), st.integers(0, 160).map(lambda index: int(1000 * 2 ** (index / 4))))
+)
+def test_a_histogram_index_is_looked_up_as_it_would_be_worked_out(microseconds: int) -> None:
+    for near in range(microseconds - 2, microseconds + 3):
+        assert histogram_index(near) == exact_index(near)
