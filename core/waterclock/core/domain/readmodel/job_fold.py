@@ -11,7 +11,7 @@ from waterclock.core.domain.job.aggregate import is_due_at_once
 from waterclock.core.domain.readmodel.rows import JobRow, clean
 from waterclock.core.domain.schedule.fire import InvalidSchedule
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
-from waterclock.core.domain.schedule.fires import counts_from
+from waterclock.core.domain.schedule.fires import counts_from, only_time
 from waterclock.proto.events import (
     Instant,
     JobCancelled,
@@ -135,12 +135,16 @@ def _is_completed(job: JobRow, next_fire: Instant | None) -> bool:
 def _next_fire(job: JobRow) -> Instant | None:
     if not is_timed(job):
         return None
+    after = job.effective_from if job.last_fire_at is None else max(job.effective_from, job.last_fire_at)
+    only = only_time(job.schedule)
+    if only is not None:
+        return only if only > after and only not in job.skipped else None
     if job.fires is None:
         try:
             job.fires = compile_schedule(job.schedule, job.name)
         except InvalidSchedule:
             return None
-    fire = job.fires.after(max(job.effective_from, job.last_fire_at or job.effective_from))
+    fire = job.fires.after(after)
     while fire is not None and fire.scheduled in job.skipped:
         fire = job.fires.after(fire.scheduled)
     return None if fire is None else fire.scheduled

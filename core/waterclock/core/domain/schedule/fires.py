@@ -200,11 +200,25 @@ def is_over(schedule: Schedule, now: Instant) -> bool:
     return schedule.schedule_type == "FUTURE" and time is not None and instant_of(time) <= now
 
 
+def only_time(schedule: Schedule) -> Instant | None:
+    """When a one-shot fires, where nothing but its time says so. None: its schedule has to be compiled."""
+    time = schedule.schedule_time
+    if (
+        time is None
+        or schedule.schedule_type != "FUTURE"
+        or schedule.start_at is not None
+        or schedule.end_at is not None
+        or schedule.exclude
+    ):
+        return None
+    return instant_of(time)
+
+
 def next_fire(schedule: Schedule, name: str, after: Instant) -> Instant | None:
     """The first fire strictly after an instant; None if there is none, or if no clock decides it."""
-    time = schedule.schedule_time if schedule.schedule_type == "FUTURE" else None
-    if time is not None and schedule.start_at is schedule.end_at is None and not schedule.exclude:
-        return instant if (instant := instant_of(time)) > after else None
+    only = only_time(schedule)
+    if only is not None:
+        return only if only > after else None
     fire = compile(schedule, name).after(after)
     return None if fire is None else fire.scheduled
 

@@ -3,9 +3,9 @@
 from msgspec import Struct
 
 from waterclock.core.domain.ids import run_id
-from waterclock.core.domain.instants import MINUTE, SECOND, instant_of
+from waterclock.core.domain.instants import MINUTE, SECOND
 from waterclock.core.domain.partition.room import Lane, lane_of
-from waterclock.core.domain.schedule.fires import Fires, jittered
+from waterclock.core.domain.schedule.fires import Fires, jittered, only_time
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.core.domain.timing_index import IndexEntry, decode_entry, encode_entry, is_hot
 from waterclock.proto.events import Instant
@@ -163,15 +163,5 @@ def may_be_filed_under(job_id: str, spec: JobSpec, decided: Instant, now: Instan
 
 
 def plain_time(schedule: Schedule) -> Instant | None:
-    """When a one-shot fires, where nothing but its time says so. None: its schedule has to be compiled."""
-    time = schedule.schedule_time
-    if (
-        time is None
-        or schedule.schedule_type != "FUTURE"
-        or schedule.jitter_seconds
-        or schedule.exclude
-        or schedule.start_at is not None
-        or schedule.end_at is not None
-    ):
-        return None
-    return instant_of(time)
+    """When a one-shot is due, where nothing but its time says so. None: its schedule has to be compiled."""
+    return None if schedule.jitter_seconds else only_time(schedule)
