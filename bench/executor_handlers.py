@@ -1,9 +1,10 @@
 """How many no-op handler jobs one worker process runs a second, and what a job costs it.
 
 The queue is filled before the clock starts; the time is from the worker's first delivery to the last outcome in
-the log, with the log synced on every ack. Prints one JSON line.
+the log, with the log synced on every ack. The CPU is what the worker took after its first frame, so without its start.
+Prints one JSON line. Under load the scheduler packs about 20 attempts into a message.
 
-    python -m bench.executor_handlers [JOBS] [SLOTS] [ATTEMPTS IN A MESSAGE]
+    python -m bench.executor_handlers [JOBS] [SLOTS] [ATTEMPTS IN A MESSAGE] [async|sync]
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from bench.servers import embedded_nats
@@ -60,36 +62,44 @@ def work_item(spec: JobSpec, number: int, now: int) -> WorkItem:
     )
 
 
-async def measure(url: str, jobs: int, slots: int, packed: int) -> dict[str, Any]:
+async def measure(url: str, jobs: int, slots: int, packed: int, kind: str) -> dict[str, Any]:
     async with Connection.open(url, name="bench") as connection:
         await fill(connection, jobs, packed)
         async with Pull.ordered(connection, names.RUNS, [names.runs_subject()], after_sequence=0) as pull:
-            worker = start_worker(url, slots)
-            first, ended = 0, 0
+            worker = start_worker(url, slots, kind)
+            first, ended, ended_before, cpu_before = 0, 0, 0, 0.0
             while ended < jobs:
                 for delivery in await pull.next():
                     for event in decode_frame(delivery.data).events:
                         if isinstance(event, RunSucceeded):
                             first = first or event.started
                             ended += 1
+                if ended and not ended_before:
+                    ended_before, cpu_before = ended, cpu_seconds(worker.pid)
+            cpu = cpu_seconds(worker.pid) - cpu_before
             seconds = (time.time_ns() // 1000 - first) / 1e6
             usage = stop_worker(worker)
-    cpu = usage.ru_utime + usage.ru_stime
     return {
         "bench": "executor_handlers",
         "jobs": jobs,
         "slots": slots,
         "in_a_message": packed,
+        "handler": kind,
         "rate": round(jobs / seconds),
-        "cpu_ms_per_job": round(cpu * 1000 / jobs, 4),
+        "cpu_ms_per_job": round(cpu * 1000 / max(1, jobs - ended_before), 4),
         "peak_mb": round(usage.ru_maxrss / 1024),
     }
 
 
-def start_worker(url: str, slots: int) -> "subprocess.Popen[bytes]":
+def cpu_seconds(pid: int) -> float:
+    """Of a process's main thread, which is where a worker spends it, until now."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def start_worker(url: str, slots: int, kind: str) -> "subprocess.Popen[bytes]":
     environ = {**os.environ, "WATERCLOCK_NATS_URL": url}
     return subprocess.Popen(
-        [sys.executable, "-m", "bench.executor_handlers", "work", str(slots)], env=environ
+        [sys.executable, "-m", "bench.executor_handlers", "work", str(slots), kind], env=environ
     )
 
 
@@ -100,24 +110,28 @@ def stop_worker(worker: "subprocess.Popen[bytes]") -> resource.struct_rusage:
     return usage
 
 
-def work(slots: int) -> None:
+def work(slots: int, kind: str) -> None:
     worker = Worker(slots=slots)
 
-    @worker.handler("noop")
-    async def noop(context: Context, payload: Any) -> None:
+    async def asynchronous(context: Context, payload: Any) -> None:
         pass
 
+    def synchronous(context: Context, payload: Any) -> None:
+        pass
+
+    worker.handler("noop", run_in="loop")(synchronous if kind == "sync" else asynchronous)
     worker.run(log_level="warning", partitions=PARTITIONS)
 
 
 def main() -> None:
     if sys.argv[1:2] == ["work"]:
-        work(int(sys.argv[2]))
+        work(int(sys.argv[2]), sys.argv[3])
     jobs = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     slots = int(sys.argv[2]) if len(sys.argv) > 2 else 256
     packed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    kind = sys.argv[4] if len(sys.argv) > 4 else "async"
     with embedded_nats() as (url, _):
-        print(json.dumps(asyncio.run(measure(url, jobs, slots, packed))))
+        print(json.dumps(asyncio.run(measure(url, jobs, slots, packed, kind))))
 
 
 if __name__ == "__main__":
