@@ -64,34 +64,6 @@ async def test_what_is_said_in_one_turn_is_one_write(log_url: str, monkeypatch: 
         assert len(writes) == 1
 
 
-async def test_what_can_wait_leaves_in_its_order_with_what_is_sent_next(
-    log_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with Connection.open(log_url, name="test") as connection:
-        heard: list[bytes] = []
-        await connection.nc.tap("topic", lambda *message: heard.append(message[3]))
-        await connection.nc.flush()
-        transport = connection.nc._transport
-        assert transport is not None
-        writes: list[bytes] = []
-        write = transport.write
-
-        def spied(payload: bytes) -> None:
-            writes.append(payload)
-            write(payload)
-
-        monkeypatch.setattr(transport, "write", spied)
-        connection.nc.send_later(b"PUB topic 1\r\na\r\n")
-        connection.nc.send_with_others(b"PUB topic 1\r\nb\r\n")
-        connection.nc.send_later(b"PUB topic 1\r\nc\r\n")
-        connection.nc.send(b"PUB topic 1\r\nd\r\n")
-        await eventually(lambda: len(heard) == 4)
-        assert heard == [b"a", b"b", b"c", b"d"]
-        assert len(writes) == 1
-        connection.nc.send_later(b"PUB topic 1\r\ne\r\n")  # nothing else is sent
-        await eventually(lambda: heard[4:] == [b"e"])
-
-
 async def test_nothing_is_kept_over_a_disconnect(log_url: str) -> None:
     async with relay(log_url) as wire, Connection.open(wire.url, name="test") as connection:
         returned = asyncio.Event()
@@ -104,10 +76,7 @@ async def test_nothing_is_kept_over_a_disconnect(log_url: str) -> None:
         await eventually(lambda: not connection.nc.is_connected)
         with pytest.raises(Disconnected):
             connection.nc.send(b"PUB topic 5\r\nghost\r\n")
-        with pytest.raises(Disconnected):
-            connection.nc.send_with_others(b"PUB topic 5\r\nghost\r\n")
         connection.nc.send_soon(b"PUB topic 5\r\nghost\r\n")
-        connection.nc.send_later(b"PUB topic 5\r\nghost\r\n")
         await returned.wait()
         connection.nc.send(b"PUB topic 4\r\nreal\r\n")
         await eventually(lambda: heard)

@@ -30,8 +30,6 @@ _ENVELOPE = 4096
 _ATTEMPT = 5.0
 _PAUSE = 0.2
 _TICK = 0.005
-_BUSY_TICK = 0.05
-"""Of partitions that are busy: their frames are one write, and their answers come in few reads."""
 _BUSY_EVENTS = 10
 """After a frame of so many events the next waits for longer: each costs the server a sync."""
 _BUSY_LINGER = 0.05
@@ -166,11 +164,11 @@ class FrameWriter:
         """Send one frame after the other until the buffer is empty."""
         try:
             while buffer.pieces:
-                due, now = self._next_time(buffer), self._loop.time()
-                if now < due and not buffer.is_full:
-                    await asyncio.sleep(due - now)
-                    now = max(due, self._loop.time())  # timers may be early, which would make a tick of two
-                buffer.sent_at = now
+                linger = max(self._linger, self._busy_linger) if buffer.busy else self._linger
+                wait = _tick_before(buffer.sent_at + linger) - self._loop.time()
+                if wait > 0 and not buffer.is_full:
+                    await asyncio.sleep(wait)
+                buffer.sent_at = self._loop.time()
                 pieces = buffer.take()
                 count = sum([piece.count for piece in pieces])
                 buffer.busy = count >= _BUSY_EVENTS
@@ -189,12 +187,6 @@ class FrameWriter:
                 self._settle(pieces, result)
         finally:
             buffer.sending = False
-
-    def _next_time(self, buffer: "_PartitionBuffer") -> float:
-        """When its next frame may leave."""
-        if not buffer.busy:
-            return _tick_before(buffer.sent_at + self._linger, _TICK)
-        return _tick_before(buffer.sent_at + max(self._linger, self._busy_linger), _BUSY_TICK)
 
     @property
     def _busy_linger(self) -> float:
@@ -253,8 +245,8 @@ def _resolve(future: "asyncio.Future[int]", result: int | LogError) -> None:
         future.set_result(result)
 
 
-def _tick_before(time: float, tick: float) -> float:
-    return time - time % tick
+def _tick_before(time: float) -> float:
+    return time - time % _TICK
 
 
 class _PartitionBuffer:

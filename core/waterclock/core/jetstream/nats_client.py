@@ -39,7 +39,6 @@ _WITH_PAYLOAD = {b"MSG": 5, b"HMSG": 6}
 """Commands that carry a message, and how many fields they have when there is a reply."""
 
 
-_LATER_SECONDS = 0.01
 _REFUSED_PAUSE = 1.0
 """Whoever is not let in asks once a second: each time an api looks at what they brought."""
 
@@ -55,8 +54,6 @@ class WireClient(Client):
         self.taps: dict[int, Tap] = {}
         self._ps = _TapParser(self)
         self._gathered: list[bytes] = []
-        self._sends_soon = False
-        self._sends_later = False
         self._introduced = 0.0
 
     @property
@@ -92,50 +89,24 @@ class WireClient(Client):
         return end
 
     def send(self, data: bytes) -> None:
-        """Write now, after what nats-py itself has gathered: a SUB must precede the request that relies on it. What
-        waits to be written goes before it, in the same write."""
+        """Write now, after what nats-py itself has gathered: a SUB must precede the request that relies on it."""
         if not self.is_connected or self._transport is None:
             raise Disconnected
         if self._pending:
             self._transport.writelines(self._pending)
             self.forget_pending()
-        if self._gathered:
-            gathered, self._gathered = self._gathered, []
-            data = b"".join((*gathered, data))
         self._transport.write(data)
 
     def send_soon(self, data: bytes) -> None:
         """Write at the end of this turn of the loop, together with everything else sent in it; lost if disconnected."""
-        self._gathered.append(data)
-        if not self._sends_soon:
-            self._sends_soon = True
+        if not self._gathered:
             asyncio.get_running_loop().call_soon(self.send_gathered)
-
-    def send_with_others(self, data: bytes) -> None:
-        """As `send_soon`, but who is disconnected is told so: now, or as the answer that it waits for."""
-        if not self.is_connected:
-            raise Disconnected
-        self.send_soon(data)
-
-    def send_later(self, data: bytes) -> None:
-        """Write with whatever is sent next, at the latest in a moment; lost if disconnected until then."""
-        if not self.is_connected:
-            return
         self._gathered.append(data)
-        if not self._sends_soon and not self._sends_later:
-            self._sends_later = True
-            asyncio.get_running_loop().call_later(_LATER_SECONDS, self._send_what_waited)
 
     def send_gathered(self) -> None:
-        self._sends_soon = False
-        if not self.is_connected:
-            self._gathered = []
-        elif self._gathered:
-            self.send(b"")
-
-    def _send_what_waited(self) -> None:
-        self._sends_later = False
-        self.send_gathered()
+        gathered, self._gathered = self._gathered, []
+        if gathered and self.is_connected:
+            self.send(b"".join(gathered))
 
     async def drain_socket(self) -> None:
         """Wait while the socket's buffer is over its high-water mark."""
@@ -205,7 +176,6 @@ class WireClient(Client):
 
     async def _attempt_reconnect(self) -> None:
         self.forget_pending()
-        self._gathered = []
         self.abort_socket()
         await super()._attempt_reconnect()
 

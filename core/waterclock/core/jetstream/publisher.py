@@ -263,7 +263,7 @@ class Publisher:
         reply, answer = inbox.expect()
         timer = asyncio.get_running_loop().call_later(seconds, _time_is_up, answer)
         try:
-            self._connection.nc.send_with_others(write(reply))
+            self._connection.nc.send(write(reply))
             await self._connection.nc.drain_socket()
             return _sequence(*await answer)
         finally:

@@ -55,10 +55,6 @@ class Acks:
     def ack(self, delivery: Delivery) -> None:
         self._send(delivery, b"+ACK")
 
-    def ack_later(self, delivery: Delivery) -> None:
-        """With what is sent next. If it is lost, the work comes back and is found to be over."""
-        self._connection.nc.send_later(_command(delivery, b"+ACK"))
-
     def nak(self, delivery: Delivery, delay: float | None = None) -> None:
         """Give it back: to anybody, now or after `delay` seconds."""
         self._send(delivery, b"-NAK" if delay is None else b'-NAK {"delay": %d}' % int(delay * _SECOND))
@@ -67,11 +63,7 @@ class Acks:
         self._send(delivery, b"+WPI")
 
     def _send(self, delivery: Delivery, body: bytes) -> None:
-        self._connection.nc.send_soon(_command(delivery, body))
-
-
-def _command(delivery: Delivery, body: bytes) -> bytes:
-    return b"PUB %b %d\r\n%b\r\n" % (delivery.reply.encode(), len(body), body)
+        self._connection.nc.send_soon(b"PUB %b %d\r\n%b\r\n" % (delivery.reply.encode(), len(body), body))
 
 
 def runs_in(pending: int, held: int, packed: int) -> tuple[int, int]:

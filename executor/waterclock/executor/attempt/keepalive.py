@@ -49,11 +49,7 @@ class KeepAlive:
         """The outcomes of so many of its attempts are in the log. With the last of them the work leaves the queue, if
         it is certainly still ours."""
         receipt.acknowledged += attempts
-        if receipt.acknowledged < receipt.attempts or not self.is_ours(receipt):
-            return
-        if receipt.in_parcel:
-            self._acks.ack_later(receipt.delivery)  # under load many are acked in the same moment
-        else:
+        if receipt.acknowledged >= receipt.attempts and self.is_ours(receipt):
             self._acks.ack(receipt.delivery)
 
     def _notice_gap(self) -> None:
