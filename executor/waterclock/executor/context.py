@@ -25,17 +25,12 @@ class SecretRequest(Struct, frozen=True):
 
 
 class Context:
-    __slots__ = ("_attempt", "_secret", "_send")
+    """Whoever calls the handler says in a subclass where its messages go, and who knows secrets."""
 
-    def __init__(
-        self,
-        attempt: Attempt,
-        send: Callable[[HandlerMessage], None],
-        secret: Callable[[str], str] | None = None,
-    ) -> None:
+    __slots__ = ("_attempt",)
+
+    def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._secret = secret
-        self._send = send
 
     @property
     def run_id(self) -> str:
@@ -94,9 +89,7 @@ class Context:
     def secret(self, name: str) -> str:
         """The value of a secret of the job's namespace. From then on it is masked in the run's log, output, error and
         progress. Raises SecretMissing, which ends the run with a reason that says what to do."""
-        if self._secret is None:
-            raise SecretMissing(f"there is nobody to ask for the secret {name}")
-        return self._secret(name)
+        raise SecretMissing(f"there is nobody to ask for the secret {name}")
 
     def log(self, text: str) -> None:
         """Add a line to the run's log, from any thread."""
@@ -111,3 +104,28 @@ class Context:
         share = min(1.0, max(0.0, float(done)))
         text = note[:_LONGEST_NOTE].encode(errors="replace").decode()
         self._send(Progress(done=share, note=text))
+
+    def _send(self, message: HandlerMessage) -> None:
+        raise NotImplementedError
+
+
+class RelayedContext(Context):
+    """Of a handler in a process of its own, whose executor is elsewhere."""
+
+    __slots__ = ("_ask", "_relay")
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        relay: Callable[[HandlerMessage], None],
+        ask: Callable[[str], str] | None = None,
+    ) -> None:
+        super().__init__(attempt)
+        self._relay = relay
+        self._ask = ask
+
+    def secret(self, name: str) -> str:
+        return super().secret(name) if self._ask is None else self._ask(name)
+
+    def _send(self, message: HandlerMessage) -> None:
+        self._relay(message)

@@ -66,17 +66,19 @@ class Heartbeat:
             await asyncio.sleep(_INTERVAL_SECONDS)
 
     async def write(self) -> None:
-        held = list(self._in_flight)
-        listed = held[:_MAX_LISTED_RUNS]
+        held = self._in_flight.run_ids
+        listed = dict.fromkeys(held[:_MAX_LISTED_RUNS])
         total, used = self._slots()
         heartbeat = msgspec.structs.replace(
             self._constant,
             slots=total,
             used=used,
-            running=[running.item.run_id for running in listed],
+            running=held[:_MAX_LISTED_RUNS],
             more=len(held) > _MAX_LISTED_RUNS,
             progress={
-                running.item.run_id: running.progress for running in listed if running.progress is not None
+                running.item.run_id: running.progress
+                for running in self._in_flight
+                if running.progress is not None and running.item.run_id in listed
             },
             lines=self.lines,
             state=self.state,

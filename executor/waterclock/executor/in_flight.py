@@ -1,7 +1,7 @@
 """The attempts this executor holds, each from its delivery until its outcome is acknowledged by the log."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, assert_never
 
 from msgspec import Struct
@@ -54,10 +54,12 @@ class Receipt:
         "acknowledged",
         "attempts",
         "delivery",
+        "ended",
         "epoch",
+        "has_unreported_start",
         "in_parcel",
-        "outcomes",
         "pulled",
+        "running",
         "unstarted",
     )
 
@@ -71,8 +73,12 @@ class Receipt:
         """How many it brought that were not over."""
         self.acknowledged = 0
         """Of how many of them the log has the outcome."""
-        self.outcomes: list[tuple[RunningAttempt, FinalEvent]] = []
-        """Of a parcel: what has ended, and is reported together."""
+        self.running: list[RunningAttempt] = []
+        """Those whose outcome is not reported yet."""
+        self.ended: list[RunningAttempt] = []
+        """Of a parcel: those of them that have an outcome, and are reported together."""
+        self.has_unreported_start = False
+        """Whether the reporter is about to look which of them have begun."""
         self.unstarted: asyncio.TimerHandle | None = None
         """Runs when what has not been started is to be given back."""
 
@@ -81,12 +87,15 @@ class RunningAttempt:
     """The mutable part of an attempt. Its own task changes it; others may only stop it or renew its delivery."""
 
     __slots__ = (
+        "_cancels_task",
         "_interrupt",
         "_renew",
         "attempt",
         "cost",
+        "is_start_reported",
         "item",
         "key",
+        "outcome",
         "progress",
         "receipt",
         "reported_progress",
@@ -102,6 +111,8 @@ class RunningAttempt:
         self.cost = cost
         """In slots."""
         self.attempt: Attempt | None = None
+        self.outcome: FinalEvent | None = None
+        self.is_start_reported = False
         self.stop_cause: StopCause | None = None
         self.progress: Progress | None = None
         self.reported_progress: Progress | None = None
@@ -110,6 +121,7 @@ class RunningAttempt:
         """What it must not say; None if it was given nothing of that kind."""
         self.task: asyncio.Task[None] | None = None
         self._interrupt: Interrupt | None = None
+        self._cancels_task = False
         self._renew: Callable[[float], None] | None = None
 
     def filled(self, values: Mapping[str, Value]) -> dict[str, str]:
@@ -134,18 +146,26 @@ class RunningAttempt:
             self.stop_cause = cause
         if self._interrupt is not None:
             self._interrupt(cause)
+        elif self._cancels_task:
+            self._cancel_task()
 
     def set_interrupt(self, interrupt: Interrupt) -> None:
         """From now on, stopping the attempt calls `interrupt`; at once if it was stopped before."""
         self._interrupt = interrupt
+        self._cancels_task = False
         if self.stop_cause is not None:
             interrupt(self.stop_cause)
 
     def cancel_task_on_stop(self) -> None:
         """For a performer that awaits: stopping the attempt cancels its task. See `result_of_cancel`."""
-        task = self.task
-        assert task is not None
-        self.set_interrupt(lambda _: task.cancel())
+        self._interrupt = None
+        self._cancels_task = True
+        if self.stop_cause is not None:
+            self._cancel_task()
+
+    def _cancel_task(self) -> None:
+        assert self.task is not None
+        self.task.cancel()
 
     def result_of_cancel(self) -> Result:
         """The result of a performer whose task was cancelled, to be called where it caught CancelledError.
@@ -169,6 +189,7 @@ class RunningAttempt:
     def clear_interrupt(self) -> None:
         """The performing is over. What follows, the saving of its log, must not be disturbed."""
         self._interrupt = self._renew = None
+        self._cancels_task = False
 
 
 def result_of_stop(cause: StopCause, details: Details = NO_DETAILS, error_message: str = "") -> Result:
@@ -186,30 +207,62 @@ def result_of_stop(cause: StopCause, details: Details = NO_DETAILS, error_messag
 
 
 class InFlight:
-    """By work item, not by run: a run's next attempt may come while the outcome of the last is being written."""
+    """By work item, not by run: a run's next attempt may come while the outcome of the last is being written.
+
+    Of an attempt whose outcome is reported only the key is held, until the log has it.
+    """
 
     def __init__(self) -> None:
-        self._held: dict[WorkKey, RunningAttempt] = {}
+        self._held: dict[WorkKey, Receipt] = {}
 
     def __len__(self) -> int:
         return len(self._held)
 
     def __iter__(self) -> Iterator[RunningAttempt]:
-        return iter(list(self._held.values()))
+        """Those whose outcome is not reported yet."""
+        return iter([running for receipt in self.receipts for running in receipt.running])
 
-    def get(self, key: WorkKey) -> RunningAttempt | None:
-        return self._held.get(key)
+    def find(self, keys: Iterable[WorkKey]) -> Receipt | None:
+        """Of the first of them that is held."""
+        if self._held.keys().isdisjoint(keys):
+            return None
+        return next(receipt for key in keys if (receipt := self._held.get(key)) is not None)
 
     @property
     def receipts(self) -> Iterable[Receipt]:
         """Of all of them, each once."""
-        return dict.fromkeys(running.receipt for running in self._held.values())
+        return dict.fromkeys(self._held.values())
+
+    @property
+    def run_ids(self) -> list[str]:
+        return [run_id for run_id, _ in self._held]
+
+    def has_run(self, run_id: str) -> bool:
+        return any(held == run_id for held, _ in self._held)
 
     def of_run(self, run_id: str) -> list[RunningAttempt]:
-        return [running for running in self._held.values() if running.item.run_id == run_id]
+        return [running for running in self if running.item.run_id == run_id]
 
-    def add(self, running: RunningAttempt) -> None:
-        self._held[running.key] = running
+    def add(self, receipt: Receipt) -> None:
+        """All that are running of it."""
+        for running in receipt.running:
+            self._held[running.key] = receipt
 
-    def remove(self, running: RunningAttempt) -> None:
+    def drop(self, running: RunningAttempt) -> None:
+        """It has no outcome."""
         self._held.pop(running.key, None)
+        receipt = running.receipt
+        receipt.running = [other for other in receipt.running if other is not running]
+
+    def reported(self, receipt: Receipt, ended: Sequence[RunningAttempt]) -> None:
+        """Their outcomes are on their way into the log."""
+        if len(ended) == len(receipt.running):
+            receipt.running = []
+        else:
+            receipt.running = [running for running in receipt.running if running.outcome is None]
+
+    def acknowledged(self, keys: Iterable[WorkKey]) -> None:
+        """Their outcomes are in the log, or never will be."""
+        held = self._held
+        for key in keys:
+            held.pop(key, None)

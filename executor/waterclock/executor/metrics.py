@@ -5,6 +5,7 @@ Counting happens on every attempt, so it is plain arithmetic; the metric familie
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from operator import sub
 from typing import assert_never
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -82,26 +83,42 @@ class ExecutorMetrics(ScopedCollector):
         self._queue_lag.add_us(pulled - queued)
         self._pull_lag.add_us(started - pulled)
 
-    def count_outcomes(self, outcomes: Sequence[tuple[RunningAttempt, FinalEvent]], pulled: Instant) -> None:
-        """Of a parcel. Mostly all of them are first attempts that went well, and their durations are alike."""
-        succeeded = []
-        for running, event in outcomes:
-            item = running.item
-            if type(event) is RunSucceeded and item.attempt == 1:
-                succeeded.append((event.at, event.started, item.queued, item.due, item.scheduled))
-            else:
-                self.count_outcome(item, event, pulled)
-        if not succeeded:
+    def count_outcomes(self, ended: Sequence[RunningAttempt], pulled: Instant) -> None:
+        """Of one delivery. Mostly all of them are first attempts that went well, and their times are alike."""
+        if len(ended) == 1:
+            self._count_each(ended, pulled)
+            return
+        started, at, due, scheduled, queued = [], [], [], [], []
+        others = []
+        for running in ended:
+            item, event = running.item, running.outcome
+            if type(event) is not RunSucceeded or item.attempt != 1:
+                others.append(running)
+                continue
+            started.append(event.started)
+            at.append(event.at)
+            due.append(item.due)
+            scheduled.append(item.scheduled)
+            queued.append(item.queued)
+        if others:
+            self._count_each(others, pulled)
+        if not started:
             return
         kind = _OUTCOME_NAMES[RunSucceeded]
-        self._outcomes[kind] += len(succeeded)
-        self._runs_ended[kind] += len(succeeded)
-        self._duration.add_all([ended - started for ended, started, _, _, _ in succeeded])
-        self._attempt_lag.add_all([started - due for _, started, _, due, _ in succeeded])
-        self._start_lag.add_all([started - scheduled for _, started, _, _, scheduled in succeeded])
-        self._decide_lag.add_all([queued - due for _, _, queued, due, _ in succeeded])
-        self._queue_lag.add_all([pulled - queued for _, _, queued, _, _ in succeeded])
-        self._pull_lag.add_all([started - pulled for _, started, _, _, _ in succeeded])
+        self._outcomes[kind] += len(started)
+        self._runs_ended[kind] += len(started)
+        self._duration.add_all([*map(sub, at, started)])
+        start_lags = [*map(sub, started, scheduled)]
+        self._start_lag.add_all(start_lags)
+        self._attempt_lag.add_all(start_lags if due == scheduled else [*map(sub, started, due)])
+        self._decide_lag.add_all([*map(sub, queued, due)])
+        self._queue_lag.add_all([pulled - each for each in queued])
+        self._pull_lag.add_all([each - pulled for each in started])
+
+    def _count_each(self, ended: Sequence[RunningAttempt], pulled: Instant) -> None:
+        for running in ended:
+            assert running.outcome is not None
+            self.count_outcome(running.item, running.outcome, pulled)
 
     def count_claim(self, verdict: str) -> None:
         self._claims[verdict] += 1

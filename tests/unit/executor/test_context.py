@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from executor_rig.builders import attempt
-from waterclock.executor.context import Context, HandlerMessage
+from waterclock.executor.context import HandlerMessage, RelayedContext
 from waterclock.proto.heartbeats import ExecutorHeartbeat, Progress
 
 
@@ -24,7 +24,7 @@ def test_a_note_that_is_no_utf8_can_be_written_all_the_same() -> None:
 
 def reported(done: float, note: str) -> Progress:
     sent: list[HandlerMessage] = []
-    Context(attempt(), sent.append).progress(done, note)
+    RelayedContext(attempt(), sent.append).progress(done, note)
     (progress,) = sent
     assert isinstance(progress, Progress)
     written = msgspec.json.encode(ExecutorHeartbeat(progress={"run": progress}))

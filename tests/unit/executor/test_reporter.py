@@ -35,7 +35,8 @@ def running(log: ProgressLog, run_id: str = "job@now-1") -> Iterator[RunningAtte
     one = RunningAttempt(done.item, (run_id, 0), Receipt(NOBODY), 1)
     one.attempt = done
     one.task = asyncio.get_running_loop().create_task(asyncio.sleep(0))
-    log.in_flight.add(one)
+    one.receipt.running = [one]
+    log.in_flight.add(one.receipt)
     yield one
     one.task.cancel()
 

@@ -24,8 +24,8 @@ class Machine:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
-    monkeypatch.setattr(clock, "_wall", lambda: machine.wall)
-    monkeypatch.setattr(clock, "_monotonic", lambda: machine.monotonic)
+    monkeypatch.setattr(clock, "_wall_ns", lambda: machine.wall * 1000)
+    monkeypatch.setattr(clock, "_monotonic_ns", lambda: machine.monotonic * 1000)
     return machine
 
 

@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 MAX_EVENTS = 500
 MAX_BYTES = 512 * 1024
+_PIECE_EVENTS = 64
+_PIECE_BYTES = 64 * 1024
+"""Events that come together and are not more than this are not cut into two frames."""
 _ENVELOPE = 4096
 _ATTEMPT = 5.0
 _PAUSE = 0.2
@@ -44,8 +47,16 @@ class _Encoded(Struct):
     """A `Frame` whose events are already JSON."""
 
     writer: str
-    events: list[msgspec.Raw]
+    events: msgspec.Raw
     v: int = SCHEMA_VERSION
+
+
+class _Piece(Struct, frozen=True):
+    """Events that travel in the same frame and have one answer: JSON, separated by commas."""
+
+    data: bytes
+    count: int
+    on_result: OnResult
 
 
 class FrameWriter:
@@ -87,21 +98,15 @@ class FrameWriter:
         not have one of them."""
         if self._closed:
             raise RuntimeError("the frame writer is closed")
-        if len(events) > 1:
-            on_result = _ResultOfAll(len(events), on_result)
         buffer = self._buffers.get(partition)
         if buffer is None:
             buffer = self._buffers[partition] = _PartitionBuffer(partition)
-        for event in events:
-            encoded = _encode(event)
-            if len(encoded) > MAX_BYTES and len(encoded) + _ENVELOPE > self._publisher.max_payload:
-                on_result(TooLarge(f"an event of {len(encoded)} bytes for {event.run_id}"))
-                continue
-            buffer.events.append(encoded)
-            buffer.callbacks.append(on_result)
-            buffer.size += len(encoded)
-            self.unacknowledged += 1
-        if not buffer.events:
+        together = _encode(events)[1:-1] if len(events) <= _PIECE_EVENTS else b""
+        if together and len(together) <= _PIECE_BYTES:
+            self._put(buffer, together, len(events), on_result)
+        else:
+            self._put_each(buffer, events, on_result)
+        if not buffer.pieces:
             return
         if self.unacknowledged >= self._limit:
             self._room.clear()
@@ -110,6 +115,21 @@ class FrameWriter:
             sender = self._loop.create_task(self._send_frames(buffer))
             self._senders.add(sender)
             sender.add_done_callback(self._senders.discard)
+
+    def _put_each(self, buffer: "_PartitionBuffer", events: Sequence[RunEvent], on_result: OnResult) -> None:
+        """So many or so large that they may need several frames."""
+        if len(events) > 1:
+            on_result = _ResultOfAll(len(events), on_result)
+        for event in events:
+            encoded = _encode(event)
+            if len(encoded) > MAX_BYTES and len(encoded) + _ENVELOPE > self._publisher.max_payload:
+                on_result(TooLarge(f"an event of {len(encoded)} bytes for {event.run_id}"))
+            else:
+                self._put(buffer, encoded, 1, on_result)
+
+    def _put(self, buffer: "_PartitionBuffer", data: bytes, count: int, on_result: OnResult) -> None:
+        buffer.add(_Piece(data, count, on_result))
+        self.unacknowledged += count
 
     async def ready(self) -> None:
         """Wait while too many events are unacknowledged. Call it before taking on what will cause more.
@@ -137,34 +157,34 @@ class FrameWriter:
             await self.flush()
             for buffer in self._buffers.values():
                 self._settle(
-                    buffer.callbacks,
-                    LogUnavailable(f"closed with {len(buffer.callbacks)} events not acknowledged"),
+                    buffer.pieces, LogUnavailable(f"closed with {buffer.count} events not acknowledged")
                 )
 
     async def _send_frames(self, buffer: "_PartitionBuffer") -> None:
         """Send one frame after the other until the buffer is empty."""
         try:
-            while buffer.events:
+            while buffer.pieces:
                 linger = max(self._linger, self._busy_linger) if buffer.busy else self._linger
                 wait = _tick_before(buffer.sent_at + linger) - self._loop.time()
                 if wait > 0 and not buffer.is_full:
                     await asyncio.sleep(wait)
                 buffer.sent_at = self._loop.time()
-                events, callbacks = buffer.take()
-                buffer.busy = len(events) >= _BUSY_EVENTS
+                pieces = buffer.take()
+                count = sum([piece.count for piece in pieces])
+                buffer.busy = count >= _BUSY_EVENTS
                 try:
-                    result: int | LogError = await self._deliver(buffer, events)
+                    result: int | LogError = await self._deliver(buffer, pieces)
                 except asyncio.CancelledError:
-                    buffer.callbacks[:0] = callbacks
+                    buffer.put_back(pieces)
                     raise
                 except LogError as error:
-                    logger.exception("a frame of %d events was refused", len(events))
+                    logger.exception("a frame of %d events was refused", count)
                     result = error
                 except Exception as error:
                     logger.exception("the frame writer failed")
                     self._failure = error
                     result = LogUnavailable(f"the frame writer failed: {error!r}")
-                self._settle(callbacks, result)
+                self._settle(pieces, result)
         finally:
             buffer.sending = False
 
@@ -172,10 +192,11 @@ class FrameWriter:
     def _busy_linger(self) -> float:
         return min(max(_BUSY_LINGER, _LINGER_EACH * len(self._buffers)), _LONGEST_LINGER)
 
-    async def _deliver(self, buffer: "_PartitionBuffer", events: list[bytes]) -> int:
+    async def _deliver(self, buffer: "_PartitionBuffer", pieces: list[_Piece]) -> int:
         buffer.number += 1
         msg_id = f"{self._origin}-{buffer.partition}-{buffer.number}"
-        data = _encode(_Encoded(self._writer, [msgspec.Raw(event) for event in events]))
+        events = b"[%b]" % b",".join([piece.data for piece in pieces])
+        data = _encode(_Encoded(self._writer, msgspec.Raw(events)))
         subject = names.runs_subject(buffer.partition)
         while True:
             try:
@@ -186,13 +207,13 @@ class FrameWriter:
                 logger.warning("%d events wait for the log: %s", self.unacknowledged, error)
                 await asyncio.sleep(_PAUSE)
 
-    def _settle(self, callbacks: list[OnResult], result: int | LogError) -> None:
-        self.unacknowledged -= len(callbacks)
+    def _settle(self, pieces: list[_Piece], result: int | LogError) -> None:
+        self.unacknowledged -= sum([piece.count for piece in pieces])
         if self.unacknowledged < self._limit:
             self._room.set()
-        for on_result in callbacks:
+        for piece in pieces:
             try:
-                on_result(result)
+                piece.on_result(result)
             except Exception:
                 logger.exception("whoever wrote an event could not take the answer")
 
@@ -233,8 +254,9 @@ class _PartitionBuffer:
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
-        self.events: list[bytes] = []
-        self.callbacks: list[OnResult] = []
+        self.pieces: list[_Piece] = []
+        self.count = 0
+        """Of events."""
         self.size = 0
         self.number = 0
         self.sent_at = 0.0
@@ -243,16 +265,27 @@ class _PartitionBuffer:
 
     @property
     def is_full(self) -> bool:
-        return len(self.events) >= MAX_EVENTS or self.size >= MAX_BYTES
+        return self.count >= MAX_EVENTS or self.size >= MAX_BYTES
 
-    def take(self) -> tuple[list[bytes], list[OnResult]]:
-        """The next frame: as many events as it may hold, at least one."""
-        count = min(len(self.events), MAX_EVENTS)
-        size = self.size if count == len(self.events) else sum(map(len, self.events[:count]))
-        while size > MAX_BYTES and count > 1:
-            count -= 1
-            size -= len(self.events[count])
-        events, callbacks = self.events[:count], self.callbacks[:count]
-        del self.events[:count], self.callbacks[:count]
+    def add(self, piece: _Piece) -> None:
+        self.pieces.append(piece)
+        self.count += piece.count
+        self.size += len(piece.data)
+
+    def take(self) -> list[_Piece]:
+        """The next frame: as many pieces as it may hold, at least one."""
+        pieces, end, count, size = self.pieces, len(self.pieces), self.count, self.size
+        while (count > MAX_EVENTS or size > MAX_BYTES) and end > 1:
+            end -= 1
+            count -= pieces[end].count
+            size -= len(pieces[end].data)
+        taken, self.pieces = pieces[:end], pieces[end:]
+        self.count -= count
         self.size -= size
-        return events, callbacks
+        return taken
+
+    def put_back(self, pieces: list[_Piece]) -> None:
+        """They were taken and did not leave."""
+        later, self.pieces, self.count, self.size = self.pieces, [], 0, 0
+        for piece in (*pieces, *later):
+            self.add(piece)

@@ -16,6 +16,9 @@ _STEP = 500_000
 
 _log = logging.getLogger(__name__)
 
+_wall_ns = time.time_ns
+_monotonic_ns = time.monotonic_ns
+
 
 class Clock(Protocol):
     """For code whose tests bring their own time."""
@@ -32,12 +35,12 @@ class AdjustedClock:
     """The wall clock, unless it was set anew or is known to be wrong."""
 
     def __init__(self) -> None:
-        self._ahead = _wall() - _monotonic()
+        self._ahead = _wall_ns() // 1000 - _monotonic_ns() // 1000
         """How far the right wall time is ahead of the monotonic clock."""
         self._wrong = False
 
     def now_us(self) -> int:
-        wall, monotonic = _wall(), _monotonic()
+        wall, monotonic = _wall_ns() // 1000, _monotonic_ns() // 1000
         ahead = wall - monotonic
         if -_STEP < ahead - self._ahead < _STEP:
             return wall
@@ -45,7 +48,7 @@ class AdjustedClock:
 
     def adjust(self, log_time: int, uncertainty: int) -> None:
         """It was `log_time` by the log a moment ago, with this uncertainty; both in microseconds."""
-        wall, monotonic = _wall(), _monotonic()
+        wall, monotonic = _wall_ns() // 1000, _monotonic_ns() // 1000
         tolerated = TOLERATED + uncertainty
         if abs(log_time - wall) <= tolerated:
             if self._wrong:
@@ -59,14 +62,6 @@ class AdjustedClock:
             )
             self._wrong = True
             self._ahead = log_time - monotonic
-
-
-def _wall() -> int:
-    return time.time_ns() // 1000
-
-
-def _monotonic() -> int:
-    return time.monotonic_ns() // 1000
 
 
 _clock = AdjustedClock()

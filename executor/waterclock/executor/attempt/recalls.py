@@ -63,8 +63,12 @@ class Recalls:
             self._connected.set()
         self.are_known = not self._connected.is_set()
 
+    @property
+    def are_any(self) -> bool:
+        return bool(self._until)
+
     def has(self, item: WorkItem) -> bool:
-        return bool(self._until) and self._until.get(item.run_id, 0) >= item.queued
+        return self._until.get(item.run_id, 0) >= item.queued
 
     def _note(self, run_id: str, value: bytes) -> None:
         """A deletion, or the end of an entry's time, says nothing new."""

@@ -6,7 +6,6 @@ Progress is reported seldom, and not of attempts that have just begun.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -22,6 +21,7 @@ from waterclock.proto.events import Instant, RunReported, RunStarted
 
 _START_DELAY_SECONDS = 0.025
 _REMEMBERED_OUTCOMES = 10_000
+"""At least; up to twice as many."""
 
 _PROGRESS_SECONDS = 2.0
 _PROGRESS_MIN_AGE = 1_000_000
@@ -51,20 +51,28 @@ class Reporter:
         self._in_flight = in_flight
         self._executor_id = executor_id
         self._partitions = partitions
-        self._unreported_starts: dict[WorkKey, RunningAttempt] = {}
-        """Oldest first."""
+        self._begun: list[Receipt] = []
+        """Of which something has begun, and its start may have to be reported."""
         self._gathering: dict[Receipt, Ack] = {}
         """Parcels of which something has ended and is not reported."""
-        self._timer: asyncio.TimerHandle | None = None
-        self._reported_outcomes: OrderedDict[WorkKey, None] = OrderedDict()
+        self._starts_timer: asyncio.TimerHandle | None = None
+        self._parcels_timer: asyncio.TimerHandle | None = None
+        self._reported_lately: set[WorkKey] = set()
+        self._reported_before: set[WorkKey] = set()
+        """When so many are remembered they become those before, and those before are forgotten."""
 
     def partition_of(self, run_id: str) -> int:
         return names.partition_of(run_id, self._partitions)
 
     def report_start(self, running: RunningAttempt) -> None:
-        self._unreported_starts[running.key] = running
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_START_DELAY_SECONDS, self._append_starts)
+        """In a while, unless it ends before."""
+        receipt = running.receipt
+        if receipt.has_unreported_start:
+            return
+        receipt.has_unreported_start = True
+        self._begun.append(receipt)
+        if self._starts_timer is None:
+            self._report_starts_later()
 
     async def record_start(self, running: RunningAttempt) -> None:
         """Returns when the log has the start. Raises LogError."""
@@ -72,81 +80,94 @@ class Reporter:
 
     def report_outcome(self, running: RunningAttempt, event: FinalEvent, ack: Ack | None) -> None:
         """`ack` is called when the log has acknowledged the outcome; None: the work belongs to another by now."""
-        self._unreported_starts.pop(running.key, None)
+        running.outcome = event
         receipt = running.receipt
-        if receipt.in_parcel and ack is not None:
-            self._collect(running, event, ack)
+        if not receipt.in_parcel or ack is None:
+            self._report(receipt, [running], ack)
             return
-        self._metrics.count_outcome(running.item, event, receipt.pulled)
-        if self._trace is not None:
-            self._trace(running.item, event, receipt.pulled)
-        self._frames.submit(
-            self.partition_of(event.run_id), event, partial(self._acknowledged, [running], receipt, ack)
-        )
-
-    def _collect(self, running: RunningAttempt, event: FinalEvent, ack: Ack) -> None:
-        outcomes = running.receipt.outcomes
-        outcomes.append((running, event))
-        if len(outcomes) == running.receipt.attempts:
-            self._report_parcel(running.receipt, ack)
-        elif len(outcomes) == 1:
-            self._gathering[running.receipt] = ack
-            loop = asyncio.get_running_loop()
-            loop.call_later(_PARCEL_SECONDS, self._report_parcel, running.receipt, ack)
+        ended = receipt.ended
+        ended.append(running)
+        if len(ended) == len(receipt.running):
+            self._report_parcel(receipt, ack)
+        elif len(ended) == 1:
+            self._gathering[receipt] = ack
+            if self._parcels_timer is None:
+                loop = asyncio.get_running_loop()
+                self._parcels_timer = loop.call_later(_PARCEL_SECONDS, self._report_gathered)
 
     def report_rest(self) -> None:
         """Nothing more will end: report what waits for the others of its parcel."""
         for receipt, ack in list(self._gathering.items()):
             self._report_parcel(receipt, ack)
 
+    def _report_gathered(self) -> None:
+        self._parcels_timer = None
+        self.report_rest()
+
     def _report_parcel(self, receipt: Receipt, ack: Ack) -> None:
         """What has ended of it: in one frame, with one acknowledgement. It is all of one partition."""
         self._gathering.pop(receipt, None)
-        outcomes, receipt.outcomes = receipt.outcomes, []
-        if not outcomes:
-            return
-        self._metrics.count_outcomes(outcomes, receipt.pulled)
+        ended, receipt.ended = receipt.ended, []
+        self._report(receipt, ended, ack)
+
+    def _report(self, receipt: Receipt, ended: list[RunningAttempt], ack: Ack | None) -> None:
+        """They are all of one partition. Only their keys are kept: much of what is held until the log has answered is
+        cold when it is freed."""
+        events = [running.outcome for running in ended if running.outcome is not None]
+        self._metrics.count_outcomes(ended, receipt.pulled)
         if self._trace is not None:
-            for running, event in outcomes:
+            for running, event in zip(ended, events, strict=True):
                 self._trace(running.item, event, receipt.pulled)
-        runnings = [running for running, _ in outcomes]
-        events = [event for _, event in outcomes]
-        partition = self.partition_of(events[0].run_id)
-        self._frames.submit_all(partition, events, partial(self._acknowledged, runnings, receipt, ack))
+        self._in_flight.reported(receipt, ended)
+        keys = [running.key for running in ended]
+        partition = self.partition_of(keys[0][0])
+        self._frames.submit_all(partition, events, partial(self._acknowledged, keys, receipt, ack))
 
     def has_reported(self, key: WorkKey) -> bool:
         """Whether the log has an outcome of this attempt from us, as far as we remember."""
-        return key in self._reported_outcomes
+        return key in self._reported_lately or key in self._reported_before
+
+    def has_reported_none_of(self, keys: Sequence[WorkKey]) -> bool:
+        return self._reported_lately.isdisjoint(keys) and self._reported_before.isdisjoint(keys)
 
     def _acknowledged(
-        self, runnings: Sequence[RunningAttempt], receipt: Receipt, ack: Ack | None, result: int | LogError
+        self, keys: Sequence[WorkKey], receipt: Receipt, ack: Ack | None, result: int | LogError
     ) -> None:
-        for running in runnings:
-            self._in_flight.remove(running)
+        self._in_flight.acknowledged(keys)
         if ack is None or isinstance(result, LogError):
             return  # the delivery comes back to some executor, which will ask the owner
-        reported = self._reported_outcomes
-        for running in runnings:
-            reported[running.key] = None
-        while len(reported) > _REMEMBERED_OUTCOMES:
-            reported.popitem(last=False)
-        ack(receipt, len(runnings))
+        self._reported_lately.update(keys)
+        if len(self._reported_lately) >= _REMEMBERED_OUTCOMES:
+            self._reported_before, self._reported_lately = self._reported_lately, set()
+        ack(receipt, len(keys))
 
-    def _append_starts(self) -> None:
-        self._timer = None
+    def _report_starts_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._starts_timer = loop.call_later(_START_DELAY_SECONDS, self._report_starts)
+
+    def _report_starts(self) -> None:
+        """Of what began long enough ago and has not ended; for the rest it looks again."""
+        self._starts_timer = None
         newest = now_us() - int(_START_DELAY_SECONDS * 1_000_000)
-        for key, running in list(self._unreported_starts.items()):
-            assert running.attempt is not None
-            if running.attempt.started > newest:
-                break
-            del self._unreported_starts[key]
-            self._append_start(running)
-        if self._unreported_starts:
-            self._timer = asyncio.get_running_loop().call_later(_START_DELAY_SECONDS, self._append_starts)
+        begun, self._begun = self._begun, []
+        for receipt in begun:
+            receipt.has_unreported_start = False
+            for running in receipt.running:
+                if not _has_unreported_start(running):
+                    continue
+                assert running.attempt is not None
+                if running.attempt.started <= newest:
+                    self._append_start(running)
+                elif not receipt.has_unreported_start:
+                    receipt.has_unreported_start = True
+                    self._begun.append(receipt)
+        if self._begun:
+            self._report_starts_later()
 
     def _append_start(self, running: RunningAttempt) -> "asyncio.Future[int]":
         attempt = running.attempt
         assert attempt is not None
+        running.is_start_reported = True
         return self._frames.append(
             self.partition_of(running.item.run_id),
             RunStarted(
@@ -157,6 +178,10 @@ class Reporter:
                 fencing_token=attempt.fencing_token,
             ),
         )
+
+
+def _has_unreported_start(running: RunningAttempt) -> bool:
+    return running.attempt is not None and not running.is_start_reported and running.outcome is None
 
 
 class ProgressReports:

@@ -5,7 +5,7 @@ Resolving comes before it, in `intake.dispatcher`: what arrives here has a slot 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from waterclock.core.domain.run.deadlines import has_start_deadline, missed_in_queue
 from waterclock.core.runtime.clock import now_us
@@ -19,8 +19,20 @@ from waterclock.executor.limits.exactly_once import RunLeases
 from waterclock.executor.perform.performers import Performers
 from waterclock.executor.secrets import AttemptSecrets, SecretResolver, needs_secrets
 from waterclock.executor.warden.client import WardenLost
+from waterclock.proto.spec import Handler, JobSpec
 
 _log = logging.getLogger(__name__)
+
+
+def is_plain(spec: JobSpec) -> bool:
+    """Whether it needs nothing but to be performed: no deadline, lease, time-out or secrets that it is given."""
+    return (
+        type(spec.task) is Handler
+        and spec.timeout_seconds is None
+        and spec.start_deadline_seconds is None
+        and spec.delivery != "exactly_once"
+        and not spec.secrets
+    )
 
 
 class Runner:
@@ -48,14 +60,25 @@ class Runner:
         self._concurrency = concurrency
         self._stop_grace = stop_grace
 
-    async def run(
+    def body(
+        self,
+        running: RunningAttempt,
+        crash_count: int,
+        permit: Permit | None,
+        ended: Callable[[RunningAttempt], None],
+    ) -> Coroutine[None, None, None]:
+        """Of an attempt's task. Calls `ended` last, whatever happens: the slot is free again."""
+        if permit is None and is_plain(running.item.spec):
+            return self._run_plain(running, crash_count, ended)
+        return self._run(running, crash_count, permit, ended)
+
+    async def _run(
         self,
         running: RunningAttempt,
         crash_count: int,
         permit: Permit | None,
         ended: Callable[[RunningAttempt], None],
     ) -> None:
-        """The body of an attempt's task. Calls `ended` last, whatever happens: the slot is free again."""
         try:
             spec = running.item.spec
             if spec.start_deadline_seconds is not None and not await self._begins_in_time(
@@ -67,19 +90,43 @@ class Runner:
             else:
                 logged = running.attempt
                 attempt = self._start(running, crash_count) if logged is None else logged
-                result = await self._perform(attempt, running, is_logged=logged is not None)
+                result = await self._perform(attempt, running)
                 self._reporter.report_outcome(running, classify(attempt, result, now_us()), self._ack)
         except Exception as error:
-            # Its outcome is not known, so none is reported: it comes back to some executor, which asks the owner.
-            self._in_flight.remove(running)
-            if not isinstance(error, WardenLost):
-                _log.exception("an attempt was dropped", extra={"run_id": running.item.run_id})
+            self._drop(running, error)
         finally:
             try:
                 if permit is not None:
                     await self._concurrency.release(permit)
             finally:
                 ended(running)
+
+    async def _run_plain(
+        self, running: RunningAttempt, crash_count: int, ended: Callable[[RunningAttempt], None]
+    ) -> None:
+        """The same for one that `is_plain`: there is nothing to wait for but the performer."""
+        try:
+            attempt = self._start(running, crash_count)
+            result = self._result_without_performing(running)
+            if result is None:
+                self._reporter.report_start(running)
+                try:
+                    result = await self._performers[type(running.item.spec.task)].perform(attempt, running)
+                    if running.secrets is not None:
+                        result = running.secrets.masked(result)
+                except Exception as error:
+                    result = self._result_of_broken(running, error)
+            self._reporter.report_outcome(running, classify(attempt, result, now_us()), self._ack)
+        except Exception as error:
+            self._drop(running, error)
+        finally:
+            ended(running)
+
+    def _drop(self, running: RunningAttempt, error: Exception) -> None:
+        """Its outcome is not known, so none is reported: it comes back to some executor, which asks the owner."""
+        self._in_flight.drop(running)
+        if not isinstance(error, WardenLost):
+            _log.error("an attempt was dropped", extra={"run_id": running.item.run_id}, exc_info=error)
 
     def finish_unperformed(self, running: RunningAttempt, crash_count: int, result: Result) -> None:
         """Report an attempt that ended before it got to be performed."""
@@ -137,16 +184,20 @@ class Runner:
         )
         return attempt
 
-    async def _perform(self, attempt: Attempt, running: RunningAttempt, *, is_logged: bool = False) -> Result:
-        """`is_logged`: the log has its start."""
+    def _result_without_performing(self, running: RunningAttempt) -> Result | None:
+        """None: it can be performed."""
         if running.stop_cause is not None:
             return result_of_stop(running.stop_cause)
+        kind = type(running.item.spec.task)
+        if kind not in self._performers:
+            return Failed(reason=f"this executor cannot run a {kind.__name__}", final=True)
+        return None
+
+    async def _perform(self, attempt: Attempt, running: RunningAttempt) -> Result:
+        if (early := self._result_without_performing(running)) is not None:
+            return early
+        self._reporter.report_start(running)
         spec = running.item.spec
-        performer = self._performers.get(type(spec.task))
-        if performer is None:
-            return Failed(reason=f"this executor cannot run a {type(spec.task).__name__}", final=True)
-        if not is_logged:
-            self._reporter.report_start(running)
         timeout = None
         if spec.timeout_seconds is not None:
             timeout = asyncio.get_running_loop().call_later(
@@ -157,23 +208,26 @@ class Runner:
             if secrets is not None and not isinstance(secrets, AttemptSecrets):
                 return secrets
             running.secrets = secrets
-            result = await performer.perform(attempt, running)
+            result = await self._performers[type(spec.task)].perform(attempt, running)
             return result if running.secrets is None else running.secrets.masked(result)
-        except WardenLost:
-            raise  # the outcome is not known; the executor goes down, and others get its work
         except Exception as error:
-            reason = f"the executor could not run it: {type(error).__name__}: {error}"
-            if running.secrets is None:
-                _log.exception("an attempt broke the executor", extra={"run_id": running.item.run_id})
-                return Failed(reason=reason)
-            reason = running.secret_values.mask(reason)
-            _log.error(
-                "an attempt broke the executor", extra={"run_id": running.item.run_id, "reason": reason}
-            )
-            return Failed(reason=reason)
+            return self._result_of_broken(running, error)
         finally:
             if timeout is not None:
                 timeout.cancel()
+
+    def _result_of_broken(self, running: RunningAttempt, error: Exception) -> Result:
+        """Of an attempt whose performer failed, which should not be."""
+        if isinstance(error, WardenLost):
+            raise error  # the outcome is not known; the executor goes down, and others get its work
+        reason = f"the executor could not run it: {type(error).__name__}: {error}"
+        about = {"run_id": running.item.run_id}
+        if running.secrets is None:
+            _log.error("an attempt broke the executor", extra=about, exc_info=error)
+            return Failed(reason=reason)
+        reason = running.secret_values.mask(reason)
+        _log.error("an attempt broke the executor", extra={**about, "reason": reason})
+        return Failed(reason=reason)
 
     def _time_out(self, running: RunningAttempt, seconds: float) -> None:
         reason = f"timed out after {seconds:g} s"

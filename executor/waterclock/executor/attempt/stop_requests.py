@@ -44,14 +44,19 @@ class StopRequests:
             return
         cause = StopCause(kind="cancelled", reason=request.reason, grace=0.0 if request.now else self._grace)
         until = request.until
-        held = self._in_flight.of_run(request.run_id)
-        for running in held:
-            if until is None or running.item.queued <= until:
-                running.stop(cause)
-        if not held:
+        if self._in_flight.has_run(request.run_id):
+            for running in self._in_flight.of_run(request.run_id):
+                if until is None or running.item.queued <= until:
+                    running.stop(cause)
+        else:
             self._before_delivery[request.run_id] = until
             if len(self._before_delivery) > _REMEMBERED:
                 self._before_delivery.popitem(last=False)
+
+    @property
+    def came_early(self) -> bool:
+        """Whether any stop came before its run's work did."""
+        return bool(self._before_delivery)
 
     def came_before(self, item: WorkItem) -> bool:
         """Whether a stop came before the run's work did. Its owner has cancelled it already, so the work is dropped.

@@ -90,27 +90,26 @@ class Dispatcher:
     def dispatch(self, items: Sequence[WorkItem], delivery: Delivery) -> None:
         """Take what a message brought: one attempt, or those of a parcel."""
         receipt = Receipt(delivery, in_parcel=names.is_parcel(delivery.subject))
-        taken = []
-        in_flight, cost_of = self._in_flight, self.slots.cost_of
-        for item in items:
-            key = work_key(item)
-            known = in_flight.get(key)
-            if known is not None:
-                self._adopt(known.receipt, delivery)
+        keys = [work_key(item) for item in items]
+        if (known := self._in_flight.find(keys)) is not None:
+            self._adopt(known, delivery)
+            return
+        taken = [*zip(items, keys, strict=True)]
+        if self._may_be_over(keys):
+            taken = [(item, key) for item, key in taken if not self._is_over(item, key, receipt.in_parcel)]
+            if not taken:
+                self._acks.ack(delivery)
                 return
-            if not self._is_over(item, key, receipt.in_parcel):
-                taken.append(RunningAttempt(item, key, receipt, cost_of(item.spec.slots)))
-        if not taken:
-            self._acks.ack(delivery)
-            return
-        receipt.attempts = len(taken)
+        cost_of = self.slots.cost_of
+        runnings = [RunningAttempt(item, key, receipt, cost_of(item.spec.slots)) for item, key in taken]
+        receipt.attempts = len(runnings)
+        receipt.running = runnings
         self._keepalive.delivered(receipt)
-        for running in taken:
-            self._in_flight.add(running)
+        self._in_flight.add(receipt)
         if self._must_claim(items[0], receipt):
-            self._resolve_later(taken, must_claim=True)
+            self._resolve_later(runnings, must_claim=True)
             return
-        for running in taken:
+        for running in runnings:
             if is_limited(running.item.spec):
                 self._resolve_later([running], must_claim=False)
             else:
@@ -120,6 +119,14 @@ class Dispatcher:
         """We have it already. What we no longer have of a parcel was not acked: it comes back once more."""
         receipt.delivery = delivery
         self._keepalive.delivered(receipt)
+
+    def _may_be_over(self, keys: Sequence[WorkKey]) -> bool:
+        """Whether to ask for each of them. Mostly not: nothing was cancelled, and nothing comes twice."""
+        return (
+            self._stop_requests.came_early
+            or self._recalls.are_any
+            or not self._reporter.has_reported_none_of(keys)
+        )
 
     def _is_over(self, item: WorkItem, key: WorkKey, in_parcel: bool) -> bool:
         return (
@@ -191,7 +198,7 @@ class Dispatcher:
                 admitted.append((running, crash_count, permit))
         except Exception:
             for running in runnings:
-                self._in_flight.remove(running)  # so that it is delivered again
+                self._in_flight.drop(running)  # so that it is delivered again
             _log.exception("an attempt was dropped", extra={"run_id": runnings[0].item.run_id})
             return
         finally:
@@ -212,10 +219,10 @@ class Dispatcher:
                 case "run":
                     may_run.append((running, reply.crash_count))
                 case "drop":
-                    self._in_flight.remove(running)
+                    self._in_flight.drop(running)
                     self._keepalive.ack(receipt)
                 case "wait":
-                    self._in_flight.remove(running)
+                    self._in_flight.drop(running)
                     waits = True
                 case _:
                     assert_never(reply.verdict)
@@ -251,20 +258,25 @@ class Dispatcher:
     def _start(self, running: RunningAttempt, crash_count: int, permit: Permit | None) -> None:
         self.slots.used += running.cost
         self._busy.add(running)
-        running.task = self._loop.create_task(self._runner.run(running, crash_count, permit, self._ended))
+        running.task = self._loop.create_task(self._runner.body(running, crash_count, permit, self._ended))
 
     def _ended(self, running: RunningAttempt) -> None:
         self._not_busy(running)
+        self.slots.used -= running.cost
+        if self._waiting:
+            self._start_waiting()
+        self.on_free_slot()
+
+    def _start_waiting(self) -> None:
+        """As many as there are slots for."""
         slots, waiting = self.slots, self._waiting
-        slots.used -= running.cost
         while waiting and slots.fits(waiting[0][0].cost):
             following, crash_count, permit = waiting.popleft()
             slots.promised -= following.cost
             if following.receipt.in_parcel and not self._keepalive.is_ours(following.receipt):
-                self._in_flight.remove(following)  # somebody else may have it
+                self._in_flight.drop(following)  # somebody else may have it
             else:
                 self._start(following, crash_count, permit)
-        self.on_free_slot()
 
     def _not_busy(self, running: RunningAttempt) -> None:
         self._busy.discard(running)

@@ -58,10 +58,10 @@ class HandlerPerformer:
         handler = self._handlers.get(task.handler)
         if handler is None:
             return Failed(reason=f"this worker has no handler {task.handler}")
-        output = _HandlerOutput(self._outputs, attempt, running, self._secrets)
-        send = output.send_from_thread if handler.run_in == "thread" else output.send
-        context = Context(attempt, send, output.secret)
+        kind = _ThreadContext if handler.run_in == "thread" else _HandlerContext
+        context = kind(attempt, running, self._outputs, self._secrets)
         payload = attempt.item.spec.payload
+        result: Result
         try:
             if handler.is_async:
                 running.cancel_task_on_stop()
@@ -69,45 +69,35 @@ class HandlerPerformer:
             elif handler.run_in == "thread":
                 value = await self._threads.call(handler.function, context, payload, running=running)
             elif handler.run_in == "process":
-                return await output.save(
-                    await self._processes.call(handler.function, attempt, output.send, running, output.secret)
+                result = await self._processes.call(
+                    handler.function, attempt, context._send, running, context.secret
                 )
+                return await context._save(result)
             else:
                 value = handler.function(context, payload)
-            result: Result = _NO_OUTPUT if value is None else Succeeded(output=encode_output(value))
+            result = _NO_OUTPUT if value is None else Succeeded(output=encode_output(value))
         except (asyncio.CancelledError, Interrupted):
             result = running.result_of_cancel()
         except Exception as error:
             result = result_of_exception(error, running.secret_values)
         finally:
             running.clear_interrupt()
-        return result if output.log is None else await output.save(result)
+        return result if context._output is None else await context._save(result)
 
 
-class _HandlerOutput:
+class _HandlerContext(Context):
     """Receives what a handler logs and reports. The log is opened with its first line: most handlers have none."""
 
-    __slots__ = ("_attempt", "_outputs", "_running", "_secrets", "log")
+    __slots__ = ("_output", "_outputs", "_running", "_secrets")
 
     def __init__(
-        self, outputs: OutputLogs, attempt: Attempt, running: RunningAttempt, secrets: Secrets
+        self, attempt: Attempt, running: RunningAttempt, outputs: OutputLogs, secrets: Secrets
     ) -> None:
-        self._outputs = outputs
-        self._secrets = secrets
         self._attempt = attempt
         self._running = running
-        self.log: OutputLog | None = None
-
-    def send(self, message: HandlerMessage) -> None:
-        if isinstance(message, Progress):
-            if self._running.secrets is not None:
-                note = self._running.secret_values.mask(message.note)
-                message = msgspec.structs.replace(message, note=note)
-            self._running.progress = message
-            return
-        if self.log is None:
-            self.log = self._outputs.open(self._attempt, self._running.secret_values)
-        self.log.write(message)
+        self._outputs = outputs
+        self._secrets = secrets
+        self._output: OutputLog | None = None
 
     def secret(self, name: str) -> str:
         """The value of a secret, which is masked from now on. Raises SecretMissing."""
@@ -115,15 +105,32 @@ class _HandlerOutput:
         self._running.give_secret(name, value)
         return value
 
-    def send_from_thread(self, message: HandlerMessage) -> None:
-        assert self._running.task is not None
-        self._running.task.get_loop().call_soon_threadsafe(self.send, message)
+    def _send(self, message: HandlerMessage) -> None:
+        if isinstance(message, Progress):
+            if self._running.secrets is not None:
+                note = self._running.secret_values.mask(message.note)
+                message = msgspec.structs.replace(message, note=note)
+            self._running.progress = message
+            return
+        if self._output is None:
+            self._output = self._outputs.open(self._attempt, self._running.secret_values)
+        self._output.write(message)
 
-    async def save(self, result: Result) -> Result:
-        if self.log is None:
+    async def _save(self, result: Result) -> Result:
+        if self._output is None:
             return result
-        self.log.finish()
-        return await self.log.save(result)
+        self._output.finish()
+        return await self._output.save(result)
+
+
+class _ThreadContext(_HandlerContext):
+    """What it says is passed on to the loop."""
+
+    __slots__ = ()
+
+    def _send(self, message: HandlerMessage) -> None:
+        assert self._running.task is not None
+        self._running.task.get_loop().call_soon_threadsafe(super()._send, message)
 
 
 class Interrupted(BaseException):

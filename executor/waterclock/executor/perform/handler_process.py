@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from waterclock.executor.attempt_record import Attempt, Failed, Result, Succeeded
-from waterclock.executor.context import Context, HandlerMessage, SecretRequest
+from waterclock.executor.context import Context, HandlerMessage, RelayedContext, SecretRequest
 from waterclock.executor.handler_exceptions import SecretMissing
 from waterclock.executor.in_flight import RunningAttempt, StopCause, result_of_stop
 from waterclock.executor.masking import SecretValues
@@ -148,7 +148,7 @@ def _call(function: Function, attempt: Attempt, pipe: Connection) -> Result:
         return str(answer)
 
     try:
-        value = encode_output(function(Context(attempt, pipe.send, secret), attempt.item.spec.payload))
+        value = encode_output(function(RelayedContext(attempt, pipe.send, secret), attempt.item.spec.payload))
         return Succeeded(output=None if value is None else msgspec.json.decode(value))
     except Exception as error:
         return result_of_exception(error, secrets)
