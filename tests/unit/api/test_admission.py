@@ -328,3 +328,14 @@ def test_rates_are_of_the_last_seconds() -> None:
     assert rate.per_second(19.95) == 200
     assert rate.per_second(24.0) == 100
     assert rate.per_second(100.0) == 0
+
+
+def test_a_bulk_call_is_held_as_long_as_schedulers_take_to_read_what_came_before_it() -> None:
+    by = Throttle()
+    assert by.hold_seconds == 0.0, "nothing is unread"
+    by.heard(SystemLoad(unread=5_000, ended_per_second=1_000))
+    assert 0.0 < by.hold_seconds < 0.5, "they read faster than they have had to do"
+    by.heard(SystemLoad(unread=5_000, ended_per_second=50_000))
+    assert by.hold_seconds == 0.0
+    by.heard(SystemLoad(unread=5_000_000))
+    assert by.hold_seconds == 2.0, "whoever is held for longer believes that nobody is there"

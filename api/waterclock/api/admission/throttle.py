@@ -23,6 +23,9 @@ _LONGEST_WAIT = 10.0
 """Who waits for a part of the drain time comes back before there is nothing to do, and as seldom as is of use."""
 _LONGEST_DEBT = 30.0
 _READ_AT_ONCE = 0.25
+_READ_RATE = 10_000.0
+"""Definitions a second that schedulers read at least, if they have to. To be careful with what they have not shown yet
+would hold callers back for the first seconds of every flood."""
 _LONGEST_HOLD = 2.0
 _SPREAD = 1.5
 """Callers that are refused at the same moment are told to come back at different ones."""
@@ -73,7 +76,9 @@ class Throttle:
     def hold_seconds(self) -> float:
         """How long a bulk call is held before it is taken. The schedulers read definitions in the order in which they
         were written: what one caller puts there is between another caller's job and its run."""
-        return min(max(0.0, self.load.read_seconds(self._unheard) - _READ_AT_ONCE), _LONGEST_HOLD)
+        unread = self.load.unread + self._unheard
+        read_seconds = unread / max(self.load.intake_rate, _READ_RATE)
+        return min(max(0.0, read_seconds - _READ_AT_ONCE), _LONGEST_HOLD)
 
     @property
     def slows_all(self) -> bool:
