@@ -92,6 +92,7 @@ class RunningAttempt:
         "_renew",
         "attempt",
         "cost",
+        "is_plain",
         "is_start_reported",
         "item",
         "key",
@@ -102,6 +103,7 @@ class RunningAttempt:
         "secrets",
         "stop_cause",
         "task",
+        "time_out",
     )
 
     def __init__(self, item: WorkItem, key: WorkKey, receipt: Receipt, cost: int) -> None:
@@ -113,6 +115,9 @@ class RunningAttempt:
         self.attempt: Attempt | None = None
         self.outcome: FinalEvent | None = None
         self.is_start_reported = False
+        self.is_plain = False
+        """Its time-out is watched for only if it lasts."""
+        self.time_out: asyncio.TimerHandle | None = None
         self.stop_cause: StopCause | None = None
         self.progress: Progress | None = None
         self.reported_progress: Progress | None = None

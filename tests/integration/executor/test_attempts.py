@@ -109,7 +109,11 @@ async def test_a_handler_may_say_how_it_ends(owner: FakeOwner, executor: Running
 
 async def test_a_timeout_ends_a_handler_and_a_process(owner: FakeOwner, executor: RunningExecutor) -> None:
     handler = await owner.submit(Handler(handler="sleepy"), payload=60.0, timeout_seconds=0.2)
+    patient = await owner.submit(Handler(handler="sleepy"), payload=60.0, timeout_seconds=1.0)
     process = await owner.submit(Argv(command=("sleep", "60")), timeout_seconds=0.2)
     assert (await owner.end_of(handler, RunTimedOut)).reason == "timed out after 0.2 s"
+    late = await owner.end_of(patient, RunTimedOut)
+    assert late.reason == "timed out after 1 s"
+    assert late.at - late.started >= 1_000_000
     end = await owner.end_of(process, RunTimedOut)
     assert end.exit_code == 128 + 15

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from executor_rig.builders import work_item
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.messages import Delivery
 from waterclock.executor import Context, Worker
 from waterclock.executor.attempt.keepalive import KeepAlive
@@ -23,6 +24,7 @@ from waterclock.executor.logs.output import OutputLogs
 from waterclock.executor.perform.handler import HandlerPerformer
 from waterclock.executor.secrets import SecretResolver
 from waterclock.executor.warden.client import WardenLost
+from waterclock.proto.events import RunTimedOut
 from waterclock.proto.spec import Handler
 from waterclock.proto.work import WorkItem
 
@@ -35,6 +37,8 @@ class NoAcks:
 
 
 class Reports:
+    on_lasting: Callable[[RunningAttempt], None]
+
     def __init__(self) -> None:
         self.started: list[str] = []
         self.outcomes: list[FinalEvent] = []
@@ -205,6 +209,28 @@ async def test_both_ways_end_alike(function: Callable[[Context, Any], Awaitable[
     assert "hunter2" not in repr(outcomes)
 
 
+async def test_a_time_out_is_watched_for_only_if_the_attempt_lasts() -> None:
+    quick, lasting = Rig(nothing, None), Rig(is_stopped, None)
+    for rig in (quick, lasting):
+        spec = msgspec.structs.replace(rig.item.spec, timeout_seconds=1.0)
+        rig.running.item = rig.item = msgspec.structs.replace(rig.item, spec=spec)
+    await quick.run(plainly=True)
+    assert quick.running.time_out is None
+    runner = lasting.runner()
+    task = lasting.running.task = asyncio.create_task(
+        runner._run_plain(lasting.running, 1, lasting.ended.append)
+    )
+    await asyncio.sleep(0)
+    attempt = lasting.running.attempt
+    assert attempt is not None
+    lasting.running.attempt = msgspec.structs.replace(attempt, started=attempt.started - 2 * SECOND)
+    lasting.reports.on_lasting(lasting.running)
+    await task
+    (outcome,) = lasting.reports.outcomes
+    assert isinstance(outcome, RunTimedOut)
+    assert outcome.reason == "timed out after 1 s"
+
+
 async def test_one_that_was_stopped_before_is_not_performed() -> None:
     def stopped() -> Rig:
         rig = Rig(fails, None)
@@ -250,7 +276,7 @@ async def test_a_performer_that_breaks_is_the_attempts_failure_unless_nobody_kno
 @pytest.mark.parametrize(
     "needs",
     [
-        {"timeout_seconds": 1.0},
+        {"timeout_seconds": 0.5},
         {"start_deadline_seconds": 1.0},
         {"delivery": "exactly_once"},
         {"secrets": ("name",)},

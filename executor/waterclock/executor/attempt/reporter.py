@@ -51,6 +51,8 @@ class Reporter:
         self._in_flight = in_flight
         self._executor_id = executor_id
         self._partitions = partitions
+        self.on_lasting: Callable[[RunningAttempt], None] = lambda running: None
+        """Told of each attempt that has not ended a moment after it began."""
         self._begun: list[Receipt] = []
         """Of which something has begun, and its start may have to be reported."""
         self._gathering: dict[Receipt, Ack] = {}
@@ -158,6 +160,7 @@ class Reporter:
                 assert running.attempt is not None
                 if running.attempt.started <= newest:
                     self._append_start(running)
+                    self.on_lasting(running)
                 elif not receipt.has_unreported_start:
                     receipt.has_unreported_start = True
                     self._begun.append(receipt)

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.run.deadlines import has_start_deadline, missed_in_queue
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.attempt.keepalive import KeepAlive
@@ -24,11 +25,15 @@ from waterclock.proto.spec import Handler, JobSpec
 _log = logging.getLogger(__name__)
 
 
+_LEAST_TIME_OUT = 1.0
+"""Seconds. A longer one is watched for when the attempt has lasted for a moment; nearly all have ended by then."""
+
+
 def is_plain(spec: JobSpec) -> bool:
-    """Whether it needs nothing but to be performed: no deadline, lease, time-out or secrets that it is given."""
+    """Whether it needs nothing but to be performed: no deadline, lease, short time-out or secrets that it is given."""
     return (
         type(spec.task) is Handler
-        and spec.timeout_seconds is None
+        and (spec.timeout_seconds is None or spec.timeout_seconds >= _LEAST_TIME_OUT)
         and spec.start_deadline_seconds is None
         and spec.delivery != "exactly_once"
         and not spec.secrets
@@ -59,6 +64,7 @@ class Runner:
         self._leases = leases
         self._concurrency = concurrency
         self._stop_grace = stop_grace
+        reporter.on_lasting = self._watch_time_out
 
     def body(
         self,
@@ -109,6 +115,7 @@ class Runner:
             attempt = self._start(running, crash_count)
             result = self._result_without_performing(running)
             if result is None:
+                running.is_plain = True
                 self._reporter.report_start(running)
                 try:
                     result = await self._performers[type(running.item.spec.task)].perform(attempt, running)
@@ -120,7 +127,17 @@ class Runner:
         except Exception as error:
             self._drop(running, error)
         finally:
+            if running.time_out is not None:
+                running.time_out.cancel()
             ended(running)
+
+    def _watch_time_out(self, running: RunningAttempt) -> None:
+        """An attempt that is plain has lasted for a moment."""
+        seconds, attempt = running.item.spec.timeout_seconds, running.attempt
+        if running.is_plain and seconds is not None and attempt is not None:
+            left = seconds - (now_us() - attempt.started) / SECOND
+            loop = asyncio.get_running_loop()
+            running.time_out = loop.call_later(max(0.0, left), self._time_out, running, seconds)
 
     def _drop(self, running: RunningAttempt, error: Exception) -> None:
         """Its outcome is not known, so none is reported: it comes back to some executor, which asks the owner."""
