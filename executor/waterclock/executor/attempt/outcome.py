@@ -8,7 +8,6 @@ from typing import assert_never
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.run.retry import CRASH_LIMIT, next_attempt_at
 from waterclock.executor.attempt_record import (
-    NO_DETAILS,
     Attempt,
     Cancelled,
     Failed,
@@ -33,16 +32,6 @@ from waterclock.proto.events import (
 
 def classify(attempt: Attempt, result: Result, now: Instant) -> OutcomeEvent:
     item, details = attempt.item, result.details
-    if details is NO_DETAILS and type(result) is Succeeded:  # of all outcomes the most
-        return RunSucceeded(
-            run_id=item.run_id,
-            at=now,
-            attempt=item.attempt,
-            executor_id=attempt.executor_id,
-            started=attempt.started,
-            output=result.output,
-            fencing_token=attempt.fencing_token,
-        )
     match result:
         case Succeeded(output=output):
             return RunSucceeded(
