@@ -26,7 +26,7 @@ _PLENTY = 20_000
 """Events of a batch in which definitions wait whose runs have not arrived: they will be in the next."""
 _PULL_BATCH = 256
 """Messages asked for and not decoded; each may be a frame of hundreds of events."""
-LULL = 0.25
+LULL = 0.1
 """What has gathered waits for no more if nothing has arrived for so long."""
 _WAIT_FOR_DEFINITION = 0.1
 """How long runs wait for a definition before it is checked that there is one to wait for."""
