@@ -51,18 +51,6 @@ class History:
         )
         return [row["lag"] for row in rows]
 
-    async def middle_rate(self, since: datetime) -> float:
-        """Ends a second of runs scheduled since, without the first and the last fifth of them."""
-        row = await self.database.fetchrow(
-            "SELECT count(*) AS runs, extract(epoch FROM percentile_disc(0.8) WITHIN GROUP (ORDER BY end_time)"
-            " - percentile_disc(0.2) WITHIN GROUP (ORDER BY end_time))::double precision AS seconds"
-            " FROM waterclock.job_runs WHERE scheduled_time >= $1 AND end_time IS NOT NULL",
-            since,
-        )
-        assert row is not None
-        seconds: float = row["seconds"]
-        return 0.6 * int(row["runs"]) / max(seconds, 0.001)
-
     async def span(self, since: datetime) -> tuple[float, float]:
         """First start and last end, in seconds since the epoch, of runs created since."""
         row = await self.database.fetchrow(
