@@ -84,12 +84,17 @@ class Admission:
     async def admit_jobs(self, lines: list[Raw], namespace: str) -> None:
         """Definitions that nobody has looked at: all of them or none."""
         await self._refresh(wait=True)
-        if len(lines) >= _BULK and (hold := self._throttle.hold_seconds):
+        if len(lines) >= _BULK and (hold := self._throttle.hold_seconds(soon=self._look_soon(lines))):
             await asyncio.sleep(hold)
         soon = len(lines)
         if self._throttle.slows(namespace):
             soon = count_due_within(lines, now_us(), self._throttle.horizon_seconds)
         self._take(namespace, soon=soon, later=len(lines) - soon)
+
+    def _look_soon(self, lines: list[Raw]) -> bool:
+        """Whether any of three is due soon: of a bulk call nearly always all are, or none."""
+        some = (lines[0], lines[len(lines) // 2], lines[-1])
+        return count_due_within(some, now_us(), self._throttle.horizon_seconds) > 0
 
     @property
     def apis(self) -> int:

@@ -23,9 +23,11 @@ _LONGEST_WAIT = 10.0
 """Who waits for a part of the drain time comes back before there is nothing to do, and as seldom as is of use."""
 _LONGEST_DEBT = 30.0
 _READ_AT_ONCE = 0.25
-_READ_RATE = 10_000.0
+_SOON_READ_RATE = 10_000.0
+_LATER_READ_RATE = 40_000.0
 """Definitions a second that schedulers read at least, if they have to. To be careful with what they have not shown yet
-would hold callers back for the first seconds of every flood."""
+would hold callers back for the first seconds of every flood. Those of jobs that are due soon are read beside the runs
+that they make; the others are only put away."""
 _LONGEST_HOLD = 2.0
 _SPREAD = 1.5
 """Callers that are refused at the same moment are told to come back at different ones."""
@@ -72,12 +74,11 @@ class Throttle:
     def _is_behind(self) -> bool:
         return self.load.drain_seconds(self._unheard) > DRAIN_LIMIT_SECONDS
 
-    @property
-    def hold_seconds(self) -> float:
+    def hold_seconds(self, *, soon: bool) -> float:
         """How long a bulk call is held before it is taken. The schedulers read definitions in the order in which they
         were written: what one caller puts there is between another caller's job and its run."""
         unread = self.load.unread + self._unheard
-        read_seconds = unread / max(self.load.intake_rate, _READ_RATE)
+        read_seconds = unread / max(self.load.intake_rate, _SOON_READ_RATE if soon else _LATER_READ_RATE)
         return min(max(0.0, read_seconds - _READ_AT_ONCE), _LONGEST_HOLD)
 
     @property
