@@ -223,6 +223,16 @@ def next_fire(schedule: Schedule, name: str, after: Instant) -> Instant | None:
     return None if fire is None else fire.scheduled
 
 
+def first_of_sparse(schedule: Schedule, name: str, after: Instant) -> Instant | None:
+    """The first fire strictly after an instant of a schedule that recurs, but at most once in an hour. None: it is no
+    such schedule."""
+    if schedule.schedule_type not in ("CRON", "INTERVAL"):
+        return None
+    fires = compile(schedule, name)
+    fire = fires.after(after) if fires.is_sparse else None
+    return None if fire is None else fire.scheduled
+
+
 def jittered(schedule: Schedule, run_id: str, scheduled: int, next_scheduled: int | None) -> int:
     """When a run is due: up to `jitter_seconds` late, the same for the same run, and before the next one is due."""
     span = int(schedule.jitter_seconds * SECOND)

@@ -8,7 +8,7 @@ from waterclock.core.domain.partition.room import Lane, lane_of
 from waterclock.core.domain.schedule.fires import Fires, jittered, only_time
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.core.domain.timing_index import IndexEntry, decode_entry, encode_entry, is_hot
-from waterclock.proto.events import Instant
+from waterclock.proto.events import Instant, JobCreated
 from waterclock.proto.spec import JobSpec, Schedule
 
 _LOG_BEHIND = 10 * MINUTE
@@ -116,8 +116,17 @@ def arm_next(
     return item
 
 
-def one_shot(job_id: str, version: int, spec: JobSpec, *, since: Instant, at: Instant) -> ArmedSchedule:
-    """Armed for its only fire."""
+def arm_first(event: JobCreated, version: int, after: Instant) -> ArmedSchedule | None:
+    """A new schedule armed for the fire that its definition names, if that is the first after an instant and nothing
+    puts it off. It is not compiled: it waits for an hour or a year."""
+    first, spec = event.first_fire, event.spec
+    if first is None or not event.at <= after < first or spec.schedule.jitter_seconds:
+        return None
+    return armed_for(event.job_id, version, spec, since=after, at=first)
+
+
+def armed_for(job_id: str, version: int, spec: JobSpec, *, since: Instant, at: Instant) -> ArmedSchedule:
+    """A schedule armed for a fire whose time is known, and is when it is due."""
     return ArmedSchedule(
         job_id=job_id,
         version=version,

@@ -9,10 +9,11 @@ from waterclock.core.domain.job.aggregate import is_due_at_once
 from waterclock.core.domain.partition.decisions import Decisions, VoidEntries
 from waterclock.core.domain.partition.due.armed_schedule import (
     ArmedSchedule,
+    arm_first,
     arm_next,
+    armed_for,
     filed_under,
     may_be_filed_under,
-    one_shot,
     plain_time,
 )
 from waterclock.core.domain.partition.due.backlog import Backlog
@@ -198,12 +199,12 @@ class Schedules:
         if time is None:
             return False
         since = min(event.at, time - 1)
-        self._store(one_shot(event.job_id, version, event.spec, since=since, at=time), now)
+        self._store(armed_for(event.job_id, version, event.spec, since=since, at=time), now)
         return True
 
     def _arm_now(self, event: JobEvent, version: int) -> None:
         """A job that is due as soon as its definition is accepted."""
-        self._arm_unsettled(one_shot(event.job_id, version, event.spec, since=event.at, at=event.at))
+        self._arm_unsettled(armed_for(event.job_id, version, event.spec, since=event.at, at=event.at))
 
     def _arm(self, event: JobEvent, version: int, after: Instant, now: Instant) -> None:
         """Find the next fire of a new definition, store it in the index, and arm it if it is near."""
@@ -213,13 +214,15 @@ class Schedules:
         if self._overdue.exhausted(job_id, spec):
             self._end(job_id, version, f"max_fires of {spec.schedule.max_fires} reached", now)
             return
-        item = arm_next(job_id, version, spec, since=after, after=after)
+        first = arm_first(event, version, after) if type(event) is JobCreated else None
+        item = first or arm_next(job_id, version, spec, since=after, after=after)
         if item is None:
             if spec.schedule.schedule_type in _RECURRING:
                 self._end(job_id, version, "no further fire", now)
             elif isinstance(event, JobResumed):
                 self._end(job_id, version, "its time passed while it was paused", now)
             return
+        item.hot = first is None and _is_hot(item)
         item.paused = _pause_before(event)
         self._store(item, now)
 
@@ -264,8 +267,8 @@ class Schedules:
             self._end(item.job_id, item.version, "no further fire", now)
             self._leave_index(item)
             return
+        following.hot = _is_hot(following)
         if item.hot:
-            following.hot = _is_hot(following)
             if following.hot:
                 self.armed[item.job_id] = following
                 self._pack(following, self.armed)
@@ -308,7 +311,6 @@ class Schedules:
         """Write a schedule to the index, and arm it if its fire is near. What is due already need not be written: until
         it is decided, its definition is read again by whoever takes over. But where it recurs, its next fires follow
         from the entry."""
-        item.hot = _is_hot(item)
         entry = b""
         if item.hot or item.due > now or item.scheduled >= self.loaded_until:
             entry = self._write_index(item)
