@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from waterclock.core.domain.ids import fraction
 from waterclock.core.domain.instants import SECOND, datetime_of, instant_of, rfc3339
-from waterclock.core.domain.schedule import cron_expression, exclusions
+from waterclock.core.domain.schedule import cron_expression, exclusions, utc_cron
 from waterclock.core.domain.schedule.daylight_saving import ZonedCron
 from waterclock.core.domain.schedule.exclusions import Exclusions
 from waterclock.core.domain.schedule.fire import Fire, InvalidSchedule, Note
@@ -171,17 +171,11 @@ def compile(schedule: Schedule, name: str) -> Fires:
     fires that were taken. An immediate job fires when it is accepted and a dependent one when its dependencies
     ended: of neither does the schedule know the time, so both are without fires here.
     """
-    expressions = schedule.cron_expression
-    hashed = any("h" in text or "H" in text for text in expressions)
+    hashed = any("h" in text or "H" in text for text in schedule.cron_expression)
     name = name if hashed else ""
-    if (
-        len(expressions) == 1
-        and schedule.schedule_type == "CRON"
-        and schedule.start_at is None
-        and schedule.end_at is None
-        and not schedule.exclude
-    ):
-        return _of_one_cron(expressions[0], schedule.timezone, schedule.dst_gap, schedule.dst_overlap, name)
+    text = only_cron(schedule)
+    if text is not None:
+        return _of_one_cron(text, schedule.timezone, schedule.dst_gap, schedule.dst_overlap, name)
     return _compile(schedule, name)
 
 
@@ -214,11 +208,29 @@ def only_time(schedule: Schedule) -> Instant | None:
     return instant_of(time)
 
 
+def only_cron(schedule: Schedule) -> str | None:
+    """The expression of a schedule whose fires are those of one cron, and all of them. None: there is more to it."""
+    expressions = schedule.cron_expression
+    if (
+        len(expressions) != 1
+        or schedule.schedule_type != "CRON"
+        or schedule.start_at is not None
+        or schedule.end_at is not None
+        or schedule.exclude
+    ):
+        return None
+    return expressions[0]
+
+
 def next_fire(schedule: Schedule, name: str, after: Instant) -> Instant | None:
     """The first fire strictly after an instant; None if there is none, or if no clock decides it."""
     only = only_time(schedule)
     if only is not None:
         return only if only > after else None
+    text = only_cron(schedule) if schedule.timezone == "UTC" else None
+    known = None if text is None else utc_cron.next_fire(text, after)
+    if known is not None:
+        return known
     fire = compile(schedule, name).after(after)
     return None if fire is None else fire.scheduled
 
