@@ -111,9 +111,14 @@ class PartitionLoop:
 
     async def run(self) -> None:
         """Until told to stop. Raises LeaseLost, Diverged, and whatever ended a reader."""
-        ports, inbox, taken = self._ports, self._inbox, self._taken
+        taken = self._taken
         assert taken is not None
-        owned = self._owned = OwnedPartition(ports, taken, inbox)
+        owned = self._owned = OwnedPartition(self._ports, taken, self._inbox)
+        with self._pace:
+            await self._pass_after_pass(taken, owned)
+
+    async def _pass_after_pass(self, taken: Rebuilt, owned: OwnedPartition) -> None:
+        ports, inbox = self._ports, self._inbox
         async with (
             ports.runs.follow(taken.consumed) as runs,
             ports.jobs.follow(taken.owner.state.cursor.jobs) as jobs,

@@ -7,7 +7,9 @@ back together. After one that decided little the interval is short, and a lone f
 
 import asyncio
 import time
-from math import ceil
+from typing import Self
+
+from waterclock.core.runtime.precise_timer import PreciseTimer
 
 _ALONE = 0.004
 _BUSY = 0.02
@@ -33,51 +35,54 @@ def next_stroke(began: float, decided: int, partitions: int) -> float:
 
 
 class Pace:
-    """One task waits here; anybody may wake it. All times are of the monotonic clock, in seconds."""
+    """One task waits here, within `with pace`; anybody may wake it. All times are of the monotonic clock, in seconds."""
 
     def __init__(self) -> None:
         self._woken = False
         self._not_before = 0.0
         self._waiter: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: PreciseTimer | None = None
+
+    def __enter__(self) -> Self:
+        self._timer = PreciseTimer(self._end)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._timer is not None
+        self._timer.close()
+        self._timer = None
 
     def wake(self) -> None:
         """Something arrived: the wait ends, or the next one does at once, but for its stroke."""
         if self._woken:
             return
         self._woken = True
-        if self._waiter is not None:
-            self._end_at(self._not_before)
+        if self._waiter is None or self._timer is None:
+            return
+        if self._not_before <= time.monotonic():
+            self._end()
+        else:
+            self._timer.set(self._not_before)
 
     async def wait(self, *, not_before: float, due: float) -> None:
         """Until woken or due, but not before the stroke. Never early: a pass that finds nothing due yet would have to
         wait for the next stroke. Others get their turn in any case."""
+        assert self._timer is not None
         self._not_before = not_before
-        ends = not_before if self._woken else max(due, not_before)
-        if ends <= time.monotonic():
+        if self._is_over(due):
             await asyncio.sleep(0)
         while not self._is_over(due):
             self._waiter = asyncio.get_running_loop().create_future()
             try:
-                self._end_at(not_before if self._woken else max(due, not_before))
+                self._timer.set(not_before if self._woken else max(due, not_before))
                 await self._waiter
             finally:
                 self._waiter = None
-                if self._timer is not None:
-                    self._timer.cancel()
-                    self._timer = None
         self._woken = False
 
     def _is_over(self, due: float) -> bool:
         now = time.monotonic()
         return now >= self._not_before and (self._woken or now >= due)
-
-    def _end_at(self, moment: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        # The loop's clock stands still within a turn, and its timers are cut to whole milliseconds.
-        when = ceil(moment * 1000) / 1000
-        self._timer = asyncio.get_running_loop().call_at(when, self._end)
 
     def _end(self) -> None:
         if self._waiter is not None and not self._waiter.done():

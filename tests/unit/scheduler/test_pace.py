@@ -2,11 +2,18 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 
 import pytest
 import uvloop
 
 from waterclock.scheduler.pace import Pace, next_stroke
+
+
+@pytest.fixture
+async def pace() -> AsyncIterator[Pace]:
+    with Pace() as pace:
+        yield pace
 
 
 def test_after_a_pass_that_decided_little_the_next_is_a_moment_later() -> None:
@@ -28,8 +35,7 @@ def test_the_more_partitions_the_longer_the_stroke_under_load_but_not_without_en
     assert lengths[3] == lengths[4]
 
 
-async def test_a_pass_is_never_early() -> None:
-    pace = Pace()
+async def test_a_pass_is_never_early(pace: Pace) -> None:
     for late in (0.0004, 0.0011, 0.0037, 0.0142):
         due = time.monotonic() + late
         await pace.wait(not_before=0.0, due=due)
@@ -37,12 +43,15 @@ async def test_a_pass_is_never_early() -> None:
 
 
 def test_it_is_never_early_on_the_loop_that_services_run_on() -> None:
+    async def on_this_loop() -> None:
+        with Pace() as pace:
+            await test_a_pass_is_never_early(pace)
+
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(test_a_pass_is_never_early())
+        runner.run(on_this_loop())
 
 
-async def test_who_is_woken_waits_for_the_stroke_and_not_for_what_is_due() -> None:
-    pace = Pace()
+async def test_who_is_woken_waits_for_the_stroke_and_not_for_what_is_due(pace: Pace) -> None:
     stroke = time.monotonic() + 0.02
     waits = asyncio.create_task(pace.wait(not_before=stroke, due=stroke + 1_000))
     await asyncio.sleep(0)
@@ -51,14 +60,12 @@ async def test_who_is_woken_waits_for_the_stroke_and_not_for_what_is_due() -> No
     assert time.monotonic() >= stroke
 
 
-async def test_what_arrives_during_a_pass_makes_the_next_one_begin_at_once() -> None:
-    pace = Pace()
+async def test_what_arrives_during_a_pass_makes_the_next_one_begin_at_once(pace: Pace) -> None:
     pace.wake()
     await pace.wait(not_before=0.0, due=time.monotonic() + 1_000)
 
 
-async def test_a_wake_counts_once() -> None:
-    pace = Pace()
+async def test_a_wake_counts_once(pace: Pace) -> None:
     pace.wake()
     await pace.wait(not_before=0.0, due=time.monotonic() + 1_000)
     again = asyncio.create_task(pace.wait(not_before=0.0, due=time.monotonic() + 1_000))
@@ -69,8 +76,7 @@ async def test_a_wake_counts_once() -> None:
     await again
 
 
-async def test_others_have_their_turn_even_if_there_is_always_something_to_do() -> None:
-    pace = Pace()
+async def test_others_have_their_turn_even_if_there_is_always_something_to_do(pace: Pace) -> None:
     turns = 0
 
     async def other() -> None:
