@@ -23,6 +23,7 @@ from waterclock.core.domain.job.aggregate import (
     evolve,
 )
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
+from waterclock.core.domain.schedule.fires import is_recurring, next_fire
 from waterclock.proto.events import (
     BackfillRequested,
     BackfillSteered,
@@ -52,7 +53,9 @@ class User:
             spec = self._spec()
             if self.jobs and rng.random() < 0.2:
                 spec = self._dependent(spec)
-            self._do(f"job{len(self.jobs)}", CreateJob(job_id=f"job{len(self.jobs)}", spec=spec))
+            job_id, now = f"job{len(self.jobs)}", self.world.now
+            first = next_fire(spec.schedule, spec.name, now) if is_recurring(spec.schedule) else None
+            self._do(job_id, CreateJob(job_id=job_id, spec=spec, first_fire=first))
             return
         if not self.jobs:
             return

@@ -37,8 +37,8 @@ class JobEventBase(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
 
 class JobCreated(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_created"):
     first_fire: Instant | None = None
-    """The first fire after `at` of a schedule that is sparse: fires at most once in an hour. Whoever accepts a job works
-    it out; who reads the event need not. None: it is for the reader to find."""
+    """The first fire after `at` of a schedule that recurs. Whoever accepts a job works it out; who reads the event need
+    not. None: it is for the reader to find."""
 
 
 class JobUpdated(JobEventBase, frozen=True, kw_only=True, omit_defaults=True, tag="job_updated"):

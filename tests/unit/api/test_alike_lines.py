@@ -17,6 +17,7 @@ from waterclock.api.eventlog.alike_jobs import AlikeJob
 from waterclock.api.eventlog.job_frames import Creation
 from waterclock.core.domain.job.line_shape import shape_of
 from waterclock.core.domain.job.validate import Defaults
+from waterclock.core.domain.schedule.fires import is_recurring, next_fire
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import decode_job_frame, encode
 from waterclock.proto.events import JobFrame
@@ -92,12 +93,16 @@ def by_itself(line: bytes, caller: Caller, cause: str) -> Creation:
     return new_job(spec, chosen, NOW, caller, cause)
 
 
+def first_fire(job: Creation) -> int | None:
+    return next_fire(job.schedule, job.spec.name, job.at) if is_recurring(job.schedule) else None
+
+
 def outcome(job: Creation) -> dict[str, Any]:
     event = job.event("x~1")
     return {
         "event": event,
         "of the struct": encode(
-            job_frames.creation("x~1", job.spec, job.at, decode(event).actor, job.cause),
+            job_frames.creation("x~1", job.spec, job.at, decode(event).actor, job.cause, first_fire(job)),
         ),
         "job_id": job.job_id,
         "next_run_at": job.next_run_at,

@@ -5,11 +5,9 @@ from hypothesis import strategies as st
 
 from unit.domain.partition_owner import START, Partition
 from waterclock.core.domain.instants import MINUTE, SECOND
-from waterclock.core.domain.schedule.fires import first_of_sparse, next_fire
+from waterclock.core.domain.schedule.fires import compile, is_plainly_sparse, next_fire
 from waterclock.proto.events import JobCreated
 from waterclock.proto.spec import JobSpec, Schedule, Shell
-
-HOUR = 60 * MINUTE
 
 SCHEDULES = st.one_of(
     st.builds(
@@ -33,7 +31,7 @@ SCHEDULES = st.one_of(
 
 def created(schedule: Schedule, *, named: bool) -> JobCreated:
     spec = JobSpec(name="job", task=Shell(command="true"), schedule=schedule, overlap="allow")
-    first = first_of_sparse(schedule, spec.name, START) if named else None
+    first = next_fire(schedule, spec.name, START) if named else None
     return JobCreated(job_id="j", spec=spec, at=START, created_at=START, first_fire=first)
 
 
@@ -52,24 +50,15 @@ def test_whoever_reads_it_does_the_same_with_it(schedule: Schedule, late_seconds
 
 
 @given(SCHEDULES)
-def test_it_is_named_of_what_fires_seldom_only(schedule: Schedule) -> None:
-    first = first_of_sparse(schedule, "job", START)
-    following = next_fire(schedule, "job", START)
-    assert following is not None
-    assert first in (None, following)
-    later = next_fire(schedule, "job", following)
-    assert later is not None
-    assert first is None or later - first >= HOUR
+def test_what_looks_sparse_is(schedule: Schedule) -> None:
+    assert compile(schedule, "job").is_sparse or not is_plainly_sparse(schedule)
 
 
-def test_an_hourly_cron_is_such_and_one_of_every_twenty_minutes_is_not() -> None:
-    hourly, often = (
-        Schedule(schedule_type="CRON", cron_expression=(f"{each} * * * *",)) for each in ("37", "*/20")
+def test_an_hourly_cron_is_and_one_of_every_twenty_minutes_or_with_seconds_is_not() -> None:
+    hourly, often, seconds = (
+        Schedule(schedule_type="CRON", cron_expression=(text,))
+        for text in ("37 * * * *", "*/20 * * * *", "37 * * * * *")
     )
-    assert first_of_sparse(hourly, "job", START) == next_fire(hourly, "job", START)
-    assert first_of_sparse(often, "job", START) is None
-
-
-def test_what_no_clock_decides_has_none() -> None:
-    assert first_of_sparse(Schedule(schedule_type="IMMEDIATE"), "job", START) is None
-    assert first_of_sparse(Schedule(schedule_type="DEPENDENT"), "job", START) is None
+    assert is_plainly_sparse(hourly)
+    assert not is_plainly_sparse(often)
+    assert not is_plainly_sparse(seconds)

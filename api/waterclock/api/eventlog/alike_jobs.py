@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from waterclock.api.eventlog.job_frames import creation
+from waterclock.api.eventlog.job_frames import creation, first_fire_of
 from waterclock.core.domain.job.clear_secrets import clear_secrets
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Instant
@@ -30,6 +30,8 @@ class When(Struct, frozen=True, gc=False):
     data: bytes | None
     """As JSON; None where it is the one that is not written."""
     next_run_at: datetime | None
+    first_fire: bytes | None
+    """As JSON, where the event has it."""
 
 
 class JobKind:
@@ -41,16 +43,22 @@ class JobKind:
         self.at = at
         self.actor = actor
         self.warnings = clear_secrets(spec)
-        self._formats: dict[tuple[bool, bool, bool], bytes] = {}
+        self._formats: dict[tuple[bool, ...], bytes] = {}
 
     def when(self, schedule: Schedule, next_run_at: datetime | None) -> When:
         same = schedule is self.spec.schedule
-        return When(schedule, None if same else encode(schedule), next_run_at)
+        first = first_fire_of(schedule, next_run_at)
+        return When(
+            schedule,
+            None if same else encode(schedule),
+            next_run_at,
+            None if first is None else encode(first),
+        )
 
-    def event_format(self, *, scheduled: bool, loaded: bool, keyed: bool) -> bytes:
-        """The event of a job with a schedule, a payload and an idempotency key of its own, or without. `%b` is where
-        its id, these and its cause belong, in this order."""
-        known = self._formats.get((scheduled, loaded, keyed))
+    def event_format(self, *, scheduled: bool, loaded: bool, keyed: bool, recurs: bool) -> bytes:
+        """The event of a job with a schedule, a payload and an idempotency key of its own and a first fire, or without.
+        `%b` is where its id, the first three of these, its cause and its first fire belong, in this order."""
+        known = self._formats.get((scheduled, loaded, keyed, recurs))
         if known is None:
             own: dict[str, Any] = {}
             if scheduled:
@@ -60,13 +68,15 @@ class JobKind:
             if keyed:
                 own["idempotency_key"] = Raw(b"\0k")
             job_id, cause = cast(str, Raw(b"\0j")), cast(str, Raw(b"\0c"))
-            event = encode(creation(job_id, structs.replace(self.spec, **own), self.at, self.actor, cause))
+            first_fire = cast(int, Raw(b"\0f")) if recurs else None
+            spec = structs.replace(self.spec, **own)
+            event = encode(creation(job_id, spec, self.at, self.actor, cause, first_fire))
             assert (
                 b"".join(_MARK.findall(event))
-                == b"j" + b"s" * scheduled + b"p" * loaded + b"k" * keyed + b"c"
+                == b"j" + b"s" * scheduled + b"p" * loaded + b"k" * keyed + b"c" + b"f" * recurs
             )
             known = _MARK.sub(b"%b", event.replace(b"%", b"%%"))
-            self._formats[scheduled, loaded, keyed] = known
+            self._formats[scheduled, loaded, keyed, recurs] = known
         return known
 
 
@@ -108,8 +118,13 @@ class AlikeJob(Struct, frozen=True, kw_only=True, gc=False):
 
     def event(self, job_id: str) -> bytes:
         schedule, payload, key = self.when.data, self.payload, self.idempotency_key
+        first = self.when.first_fire
         format = self.kind.event_format(
-            scheduled=schedule is not None, loaded=payload is not None, keyed=key is not None
+            scheduled=schedule is not None,
+            loaded=payload is not None,
+            keyed=key is not None,
+            recurs=first is not None,
         )
-        own = (encode(job_id), schedule, payload, None if key is None else encode(key), encode(self.cause))
+        key_data = None if key is None else encode(key)
+        own = (encode(job_id), schedule, payload, key_data, encode(self.cause), first)
         return format % tuple([value for value in own if value is not None])

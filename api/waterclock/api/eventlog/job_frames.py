@@ -10,8 +10,10 @@ from msgspec import Struct, structs
 
 from waterclock.api.auth.namespaces import scoped
 from waterclock.core.domain.ids import keyed_id, timed_id
+from waterclock.core.domain.instants import instant_of
 from waterclock.core.domain.job.aggregate import CreateJob, decide
 from waterclock.core.domain.job.clear_secrets import clear_secrets
+from waterclock.core.domain.schedule.fires import is_recurring
 from waterclock.proto.codec import Undecodable, decode_job_frame
 from waterclock.proto.events import Instant, JobEvent, JobFrame
 from waterclock.proto.spec import JobSpec, Schedule
@@ -78,13 +80,22 @@ class NewJob(Struct, frozen=True, kw_only=True, gc=False):
         return clear_secrets(self.spec)
 
     def event(self, job_id: str) -> bytes:
-        return _encode(creation(job_id, self.spec, self.at, self.actor, self.cause))
+        first_fire = first_fire_of(self.schedule, self.next_run_at)
+        return _encode(creation(job_id, self.spec, self.at, self.actor, self.cause, first_fire))
 
 
-def creation(job_id: str, spec: JobSpec, at: Instant, actor: str, cause: str) -> JobEvent:
+def creation(
+    job_id: str, spec: JobSpec, at: Instant, actor: str, cause: str, first_fire: Instant | None
+) -> JobEvent:
     """The one event of a job's creation."""
-    (created,) = decide(None, CreateJob(job_id=job_id, spec=spec, actor=actor, cause=cause), at)
+    command = CreateJob(job_id=job_id, spec=spec, actor=actor, cause=cause, first_fire=first_fire)
+    (created,) = decide(None, command, at)
     return created
+
+
+def first_fire_of(schedule: Schedule, next_run_at: datetime | None) -> Instant | None:
+    """As the event has it: of schedules that recur."""
+    return instant_of(next_run_at) if next_run_at is not None and is_recurring(schedule) else None
 
 
 class JobMessage(Struct, frozen=True, kw_only=True):

@@ -49,6 +49,8 @@ class Issued(Struct, frozen=True, kw_only=True):
 class CreateJob(Issued, frozen=True, kw_only=True):
     job_id: str
     spec: JobSpec
+    first_fire: Instant | None = None
+    """Of a schedule that recurs, if it is at hand."""
 
 
 class UpdateJob(Issued, frozen=True, kw_only=True):
@@ -92,6 +94,7 @@ def decide(job: Job | None, command: JobCommand, now: Instant) -> tuple[JobEvent
             created_at=now,
             actor=command.actor,
             cause=command.cause,
+            first_fire=command.first_fire,
         )
         return (created,)
     if job is None:

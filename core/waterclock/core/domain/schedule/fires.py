@@ -234,14 +234,18 @@ def next_fire(schedule: Schedule, name: str, after: Instant) -> Instant | None:
     return None if fire is None else fire.scheduled
 
 
-def first_of_sparse(schedule: Schedule, name: str, after: Instant) -> Instant | None:
-    """The first fire strictly after an instant of a schedule that recurs, but at most once in an hour. None: it is no
-    such schedule."""
-    if schedule.schedule_type not in ("CRON", "INTERVAL"):
-        return None
-    fires = compile(schedule, name)
-    fire = fires.after(after) if fires.is_sparse else None
-    return None if fire is None else fire.scheduled
+def is_recurring(schedule: Schedule) -> bool:
+    return schedule.schedule_type == "CRON" or schedule.schedule_type == "INTERVAL"
+
+
+def is_plainly_sparse(schedule: Schedule) -> bool:
+    """Whether one can see without compiling it that a schedule fires at most once in an hour, but for when clocks are
+    changed: a cron of one minute."""
+    expressions = schedule.cron_expression
+    if len(expressions) != 1:
+        return False
+    minute, *others = expressions[0].split(" ")
+    return minute.isdecimal() and len(others) == 4
 
 
 def jittered(schedule: Schedule, run_id: str, scheduled: int, next_scheduled: int | None) -> int:

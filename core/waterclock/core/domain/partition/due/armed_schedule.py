@@ -5,7 +5,7 @@ from msgspec import Struct
 from waterclock.core.domain.ids import run_id
 from waterclock.core.domain.instants import MINUTE, SECOND
 from waterclock.core.domain.partition.room import Lane, lane_of
-from waterclock.core.domain.schedule.fires import Fires, jittered, only_time
+from waterclock.core.domain.schedule.fires import Fires, is_plainly_sparse, jittered, only_time
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.core.domain.timing_index import IndexEntry, decode_entry, encode_entry, is_hot
 from waterclock.proto.events import Instant, JobCreated
@@ -117,10 +117,15 @@ def arm_next(
 
 
 def arm_first(event: JobCreated, version: int, after: Instant) -> ArmedSchedule | None:
-    """A new schedule armed for the fire that its definition names, if that is the first after an instant and nothing
-    puts it off. It is not compiled: it waits for an hour or a year."""
+    """A new schedule armed for the fire that its definition names, if that is the first after an instant, nothing puts
+    it off, and it is surely not hot. So it need not be compiled: most wait for a day or a year."""
     first, spec = event.first_fire, event.spec
-    if first is None or not event.at <= after < first or spec.schedule.jitter_seconds:
+    if (
+        first is None
+        or not event.at <= after < first
+        or spec.schedule.jitter_seconds
+        or not is_plainly_sparse(spec.schedule)
+    ):
         return None
     return armed_for(event.job_id, version, spec, since=after, at=first)
 
