@@ -47,7 +47,7 @@ class JobKind:
         same = schedule is self.spec.schedule
         return When(schedule, None if same else encode(schedule), next_run_at)
 
-    def event_format(self, *, scheduled: bool, loaded: bool, keyed: bool) -> bytes:
+    def event_format(self, scheduled: bool, loaded: bool, keyed: bool) -> bytes:
         """The event of a job with a schedule, a payload and an idempotency key of its own, or without. `%b` is where
         its id, these and its cause belong, in this order."""
         known = self._formats.get((scheduled, loaded, keyed))
@@ -108,8 +108,13 @@ class AlikeJob(Struct, frozen=True, kw_only=True, gc=False):
 
     def event(self, job_id: str) -> bytes:
         schedule, payload, key = self.when.data, self.payload, self.idempotency_key
-        format = self.kind.event_format(
-            scheduled=schedule is not None, loaded=payload is not None, keyed=key is not None
-        )
-        own = (encode(job_id), schedule, payload, None if key is None else encode(key), encode(self.cause))
-        return format % tuple([value for value in own if value is not None])
+        format = self.kind.event_format(schedule is not None, payload is not None, key is not None)
+        own = [encode(job_id)]
+        if schedule is not None:
+            own.append(schedule)
+        if payload is not None:
+            own.append(payload)
+        if key is not None:
+            own.append(encode(key))
+        own.append(encode(self.cause))
+        return format % tuple(own)
