@@ -45,6 +45,7 @@ KINDS: dict[str, Callable[[int], Mapping[str, Any]]] = {
     },
     "later": lambda number: jobs.at(_START + number / 1_000),
     "yearly": lambda number: jobs.yearly(number, _START),
+    "zoned": lambda number: {**jobs.yearly(number, _START), "timezone": "Europe/Paris"},
     "keyed": lambda number: {**jobs.immediate(), "idempotency_key": f"order-{number}"},
 }
 

@@ -51,7 +51,11 @@ SCHEDULING: dict[str, list[Any]] = {
     "timezone": ["Europe/Paris", "Nowhere", "UTC", None],
     "delay": ["5m", "later", 3],
     "every": ["30s", "0s"],
+    "start_at": ["2030-01-01T00:00:00Z", "2030-01-01T00:00:00"],
     "end_at": ["2020-01-01T00:00:00Z", "2040-01-01T00:00:00Z"],
+    "jitter_seconds": [0, 30, -1],
+    "exclude": [[], ["2031-01-01"], ["nonsense"]],
+    "dst_gap": ["next_valid", "skip", None],
     "max_fires": [3, 0],
 }
 OWN = st.fixed_dictionaries(
@@ -63,6 +67,55 @@ OWN = st.fixed_dictionaries(
         **{field: st.sampled_from(values) for field, values in SCHEDULING.items()},
     },
 )
+CRONS = st.one_of(
+    st.tuples(st.integers(0, 60), st.integers(0, 24), st.integers(1, 32), st.integers(1, 13)).map(
+        lambda values: " ".join([*map(str, values), "*"])
+    ),
+    st.sampled_from(
+        [
+            "*/5 * * * *",
+            " 0 3 * * MON-FRI ",
+            "0  3 * * *",
+            "0\t3 * * *",
+            "0 3 l * *",
+            "0 3 29 2 *",
+            "0 3 30 2 *",
+            "0 3 * * thu",
+            "0 3 * * ?",
+            "0 3 ?,1 * *",
+            "H H * * *",
+            "0 0 3 * * *",
+            "@daily",
+            "@every 90s",
+            "TZ=UTC 0 3 * * *",
+            "0 3 * *",
+            "0 3 * * * *  *",
+            "0 3 \u0661 * *",
+            "0 3 * * \u00e9",
+            "1," * 60 + "1 3 * * *",
+            "1," * 150 + "1 3 * * *",
+            "",
+            ["0 3 * * *"],
+            ["0 3 * * *", "0 4 * * *"],
+            [],
+            None,
+            5,
+        ]
+    ),
+)
+SAID_OF_CRONS: list[dict[str, Any]] = [
+    {},
+    {"timezone": "UTC"},
+    {"timezone": "Europe/Paris"},
+    {"timezone": "Nowhere"},
+    {"timezone": None},
+    {"jitter_seconds": 30},
+    {"start_at": "2030-01-01T00:00:00Z", "end_at": "2030-03-01T00:00:00Z"},
+    {"schedule_type": "CRON"},
+    {"schedule_type": "INTERVAL"},
+    {"max_fires": 3},
+    {"cron": "0 5 * * *"},
+]
 BASES = st.sampled_from(
     [
         {"name": "report 100%", "command": "true", "labels": {"team": "a"}},
@@ -148,6 +201,23 @@ def test_lines_that_differ_only_in_their_payloads(first: Any, second: Any) -> No
     assert outcomes(reader.read, lines) == wanted
 
 
+@given(
+    st.lists(CRONS, min_size=2, max_size=6),
+    st.sampled_from(SAID_OF_CRONS),
+    st.sampled_from([{}, {"payload": {"a": 1}}, {"idempotency_key": "k"}, {"job_id": "mine"}]),
+    st.sampled_from(["cron", "cron_expression", "schedule"]),
+    st.sampled_from(CALLERS),
+)
+def test_lines_that_differ_only_in_their_crons(
+    crons: list[Any], said: dict[str, Any], own: dict[str, Any], field: str, caller: Caller
+) -> None:
+    lines = [encode({"name": "a", "job_type": "b", **said, field: cron, **own}) for cron in crons]
+    lines += lines[:1]
+    reader = BulkReader("call", 100, NOW, SETTINGS, caller, defaults)
+    wanted = outcomes(lambda line, place: by_itself(line, caller, f"call/{place}"), lines)
+    assert outcomes(reader.read, lines) == wanted
+
+
 ODD_VALUES = [
     b"1e400",
     b"1" * 5_000,
@@ -191,6 +261,13 @@ def test_most_lines_are_found_to_be_alike() -> None:
         encode({"name": "a", "job_type": "b", "schedule_time": f"2031-01-01T00:00:0{n}Z", "payload": n})
         for n in range(9)
     ]
+    found = [reader.read(line, place) for place, line in enumerate(lines)]
+    assert [isinstance(job, AlikeJob) for job in found] == [False, *[True] * 8]
+
+
+def test_lines_with_other_crons_are_found_to_be_alike() -> None:
+    reader = BulkReader("call", 100, NOW, SETTINGS, CALLERS[0], defaults)
+    lines = [encode({"name": "a", "job_type": "b", "cron": f"{n} 3 * * *"}) for n in range(9)]
     found = [reader.read(line, place) for place, line in enumerate(lines)]
     assert [isinstance(job, AlikeJob) for job in found] == [False, *[True] * 8]
 

@@ -19,13 +19,15 @@ from waterclock.api.commands.similar_definitions import (
 from waterclock.api.eventlog.alike_jobs import AlikeJob, JobKind, When
 from waterclock.api.eventlog.job_frames import NewJob
 from waterclock.api.views import next_run_at
+from waterclock.core.domain.instants import datetime_of
 from waterclock.core.domain.job.line_shape import LineShape, shape_of
 from waterclock.core.domain.job.parse import schedule_like
 from waterclock.core.domain.job.schedule import plain_schedule
+from waterclock.core.domain.schedule import utc_cron
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.codec import encode
 from waterclock.proto.events import Instant
-from waterclock.proto.spec import JobRequest, PreviewRequest
+from waterclock.proto.spec import JobRequest, PreviewRequest, Schedule
 
 _MANY = 16
 _MOST_SHAPES = 4
@@ -95,6 +97,7 @@ class _AlikeLines:
             places.pop(field, None) for field in ("payload", "idempotency_key", "job_id")
         )
         self._scheduling = tuple(places.items())
+        self._cron = places.get("cron", places.get("cron_expression")) if len(places) == 1 else None
 
     def read(self, line: bytes, cause: str) -> AlikeJob | None:
         """None if the line has another shape, or only the full reader can say what is wrong with it."""
@@ -126,10 +129,25 @@ class _AlikeLines:
         )
 
     def _when(self, values: list[bytes]) -> When | None:
+        when = None if self._cron is None else self._of_cron(values[self._cron])
+        if when is not None:
+            return when
         said = tuple([values[place] for _, place in self._scheduling])
         if said not in self._whens:
             self._whens[said] = self._work_out(said)
         return self._whens[said]
+
+    def _of_cron(self, value: bytes) -> When | None:
+        """Where nothing else is said of the schedule. A cron that fires next is valid; None: that is not known here.
+        Each line may have another, so none is remembered."""
+        text = _DECODE["cron_expression"](value)
+        if not isinstance(text, str):
+            return None
+        text = text.strip()
+        fire = utc_cron.next_fire(text, self._kind.at)
+        if fire is None:
+            return None
+        return self._kind.when(Schedule(schedule_type="CRON", cron_expression=(text,)), datetime_of(fire))
 
     def _work_out(self, said: tuple[bytes, ...]) -> When | None:
         spec, now = self._kind.spec, self._kind.at

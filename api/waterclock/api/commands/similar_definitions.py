@@ -27,6 +27,8 @@ _MOST_BYTES = 4_096
 """Of what is remembered of a kind. Larger ones are rare, and checked each time."""
 OWN = ("payload", "idempotency_key", "job_id", *SCHEDULE_FIELDS)
 
+_BACKSLASH = ord("\\")
+
 _decode = msgspec.json.Decoder(JobRequest).decode
 
 _known: dict[tuple[int, Defaults, str, bool, bytes], JobSpec] = {}
@@ -48,7 +50,9 @@ def define_line(
 def is_plain(line: bytes, payload_limit: int) -> bool:
     """Whether a line is surely within all bounds, whatever its values are."""
     return (
-        len(line) <= payload_limit and not (b"\\" in line and b"\\u0000" in line) and not may_be_unfit(line)
+        len(line) <= payload_limit
+        and not (_BACKSLASH in line and b"\\u0000" in line)
+        and not may_be_unfit(line)
     )
 
 

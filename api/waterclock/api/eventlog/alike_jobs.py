@@ -55,7 +55,7 @@ class JobKind:
             None if first is None else encode(first),
         )
 
-    def event_format(self, *, scheduled: bool, loaded: bool, keyed: bool, recurs: bool) -> bytes:
+    def event_format(self, scheduled: bool, loaded: bool, keyed: bool, recurs: bool) -> bytes:
         """The event of a job with a schedule, a payload and an idempotency key of its own and a first fire, or without.
         `%b` is where its id, the first three of these, its cause and its first fire belong, in this order."""
         known = self._formats.get((scheduled, loaded, keyed, recurs))
@@ -120,11 +120,16 @@ class AlikeJob(Struct, frozen=True, kw_only=True, gc=False):
         schedule, payload, key = self.when.data, self.payload, self.idempotency_key
         first = self.when.first_fire
         format = self.kind.event_format(
-            scheduled=schedule is not None,
-            loaded=payload is not None,
-            keyed=key is not None,
-            recurs=first is not None,
+            schedule is not None, payload is not None, key is not None, first is not None
         )
-        key_data = None if key is None else encode(key)
-        own = (encode(job_id), schedule, payload, key_data, encode(self.cause), first)
-        return format % tuple([value for value in own if value is not None])
+        own = [encode(job_id)]
+        if schedule is not None:
+            own.append(schedule)
+        if payload is not None:
+            own.append(payload)
+        if key is not None:
+            own.append(encode(key))
+        own.append(encode(self.cause))
+        if first is not None:
+            own.append(first)
+        return format % tuple(own)

@@ -22,32 +22,35 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 class LineShape(Struct, frozen=True):
     fields: tuple[str, ...]
     """Those whose values differ, in the order in which the lines have them."""
-    pieces: tuple[bytes, ...]
-    """What is the same in all: before the first value, between two, and after the last."""
-    widest: int
-    """Which of the values may contain anything, also what looks like a piece. It is what the others leave."""
+    begin: bytes
+    """What is the same in all, before the first value."""
+    before: tuple[bytes, ...]
+    """What is the same in all, after each of the values that come before the widest. That one may contain anything,
+    also what looks like one of these pieces: it is what the others leave."""
+    after: tuple[bytes, ...]
+    """Before each of the values that come after the widest, from the last to the first."""
+    end: bytes
 
     def values(self, line: bytes) -> list[bytes] | None:
         """The values of a line, in the order of the fields; None if it has another shape."""
-        pieces = self.pieces
-        start, end = len(pieces[0]), len(line) - len(pieces[-1])
-        if start > end or not line.startswith(pieces[0]) or not line.endswith(pieces[-1]):
+        start, end = len(self.begin), len(line) - len(self.end)
+        if start > end or not line.startswith(self.begin) or not line.endswith(self.end):
             return None
-        before: list[bytes] = []
-        for piece in pieces[1 : self.widest + 1]:
+        values: list[bytes] = []
+        for piece in self.before:
             place = line.find(piece, start, end)
             if place < 0:
                 return None
-            before.append(line[start:place])
+            values.append(line[start:place])
             start = place + len(piece)
-        after: list[bytes] = []
-        for piece in pieces[-2 : self.widest : -1]:
+        last: list[bytes] = []
+        for piece in self.after:
             place = line.rfind(piece, start, end)
             if place < 0:
                 return None
-            after.append(line[place + len(piece) : end])
+            last.append(line[place + len(piece) : end])
             end = place
-        return [*before, line[start:end], *reversed(after)]
+        return [*values, line[start:end], *reversed(last)]
 
 
 def shape_of(line: bytes, own: Container[str], widest: str) -> LineShape | None:
@@ -71,6 +74,11 @@ def shape_of(line: bytes, own: Container[str], widest: str) -> LineShape | None:
         return None
     if not fields or stood_in != {**_decode(line), **dict.fromkeys(fields, "?")}:
         return None
+    place = fields.index(widest) if widest in fields else len(fields) - 1
     return LineShape(
-        tuple(fields), tuple(pieces), fields.index(widest) if widest in fields else len(fields) - 1
+        fields=tuple(fields),
+        begin=pieces[0],
+        before=tuple(pieces[1 : place + 1]),
+        after=tuple(pieces[-2:place:-1]),
+        end=pieces[-1],
     )
