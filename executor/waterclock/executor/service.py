@@ -145,6 +145,7 @@ class Executor:
                 await asyncio.gather(*(dispatcher.drain(settings.grace_seconds) for dispatcher, _ in opened))
                 shared.reporter.report_rest()
                 await frames.close()
+                shared.keepalive.send_acks()
             await heartbeat.remove()
 
     @asynccontextmanager

@@ -35,7 +35,7 @@ def next_stroke(began: float, decided: int, partitions: int) -> float:
 
 
 class Pace:
-    """One task waits here, within `with pace`; anybody may wake it. All times are of the monotonic clock, in seconds."""
+    """One task waits here, within `with pace`; anybody may wake it. Times are of the monotonic clock, in seconds."""
 
     def __init__(self) -> None:
         self._woken = False

@@ -72,6 +72,55 @@ async def test_a_message_is_there_as_soon_as_it_is_stored(
             assert int(delivery.data) == number
 
 
+async def test_one_that_rests_brings_the_first_and_the_others_when_they_are_fetched(
+    connection: Connection, publisher: Publisher
+) -> None:
+    async with Pull.ordered(connection, "JOBS", ["wc.jobs.1.>"], after_sequence=0, batch=5) as pull:
+        await store(publisher, 0, 5)
+        assert await read(pull, 5) == list(range(5))
+        pull.rest()
+        await store(publisher, 5, 13)
+        numbers: list[int] = []
+
+        async def reading() -> None:
+            while True:
+                numbers.extend(int(delivery.data) for delivery in await pull.next())
+
+        reader = asyncio.create_task(reading())
+        await eventually(lambda: numbers == [5], "the first")
+        await pull.fetch()
+        assert numbers == list(range(5, 11)), "and a batch"
+        pull.rest()
+        await eventually(lambda: numbers == list(range(5, 12)), "the next first")
+        pull.flow()
+        await eventually(lambda: numbers == list(range(5, 13)), "all of them")
+        reader.cancel()
+
+
+async def test_nothing_is_lost_by_one_that_rests_through_a_restart(
+    connection: Connection, publisher: Publisher, nats_server: Server
+) -> None:
+    async with Pull.ordered(connection, "JOBS", ["wc.jobs.1.>"], after_sequence=0, batch=100) as pull:
+        numbers: list[int] = []
+
+        async def reading() -> None:
+            while True:
+                numbers.extend(int(delivery.data) for delivery in await pull.next())
+
+        reader = asyncio.create_task(reading())
+        for start in range(0, 60, 20):
+            pull.rest()
+            await store(publisher, start, start + 20)
+            await restart(nats_server)
+
+            async def all_are_there(stop: int = start + 20) -> bool:
+                await pull.fetch()
+                return numbers == list(range(stop))
+
+            await eventually(all_are_there, "what was stored before the restart")
+        reader.cancel()
+
+
 async def test_who_is_cancelled_while_it_closes_one_is_cancelled(connection: Connection) -> None:
     """Else a service that is told to stop at that moment would never hear of it, and go on for ever."""
     read = asyncio.Event()

@@ -64,6 +64,24 @@ async def test_runs_come_with_the_definitions_that_their_writer_had_seen(log: Lo
         assert (len(second.jobs), len(second.runs)) == (1, 1)
 
 
+async def test_while_it_rests_batch_after_batch_is_whole(log: Log) -> None:
+    """Nothing stays in the log that is there when a batch is fetched, and the first of the next shows itself."""
+    partition = partition_of("job", PARTITIONS)
+    async with BatchReader.open(log.connection, from_the_beginning(partition)) as reader:
+        reader.rest()
+        for batch in range(3):
+            events = [queued("job", T0 + (10 * batch + number) * MINUTE) for number in range(5)]
+            version = await log.jobs(created("job", name=f"edited {batch}"))
+            cursor = Cursor(jobs=version, time=0)
+            for event in events:
+                await log.frame(partition, Frame(writer="w", events=(event,), cursor=cursor))
+            assert await reader.wait(5.0)
+            await reader.fetch()
+            taken = reader.take(100)
+            assert [event for message in taken.runs for event in message.events] == events
+            assert len(taken.jobs) == 1
+
+
 async def test_a_definition_that_has_left_the_log_is_not_waited_for(log: Log) -> None:
     partition = partition_of("job", PARTITIONS)
     version = await log.jobs(created("job"))

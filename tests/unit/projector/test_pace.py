@@ -73,3 +73,10 @@ async def test_gathering_goes_on_while_something_arrives() -> None:
         reader._note_arrival()
         await asyncio.sleep(0)
     assert asyncio.get_running_loop().time() - began >= 2 * LULL
+
+
+@pytest.mark.parametrize(("events", "in_the_log"), [(1, True), (199, True), (200, False)])
+async def test_few_events_gather_in_the_log(events: int, in_the_log: bool) -> None:
+    reader = NothingArrives()
+    Pace(reader).folded(events)
+    assert reader.rests is in_the_log

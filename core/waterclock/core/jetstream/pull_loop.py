@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 _PAUSE = 0.1
 _RECOUNT = 0.5
+_FETCH = 1.0
+"""How long an answer is waited for. What comes later comes all the same."""
 
 
 class Pull:
@@ -25,6 +27,9 @@ class Pull:
     Without a demand there are at most `batch` messages requested or arrived and not yet taken. With one, those
     taken and neither acked nor given back count as well. With `max_bytes` nothing is asked for while so many bytes have
     arrived and are not taken: what a slow reader does not take stays in the stream.
+
+    A reader that does not need each message at once lets it `rest`: then one message is asked for, which shows that
+    there is something, and what follows is delivered together when it is fetched.
     """
 
     def __init__(
@@ -49,6 +54,11 @@ class Pull:
         self._held: set[int] = set()
         self._some = asyncio.Event()
         self._asking = False
+        self._resting = False
+        self._first_came = False
+        """Something was delivered since it rests."""
+        self._answered = asyncio.Event()
+        """No request is open, or it is broken."""
         self._failure: BaseException | None = None
 
     @classmethod
@@ -131,6 +141,29 @@ class Pull:
         self._demand = demand
         self._ask_soon()
 
+    def rest(self) -> None:
+        """Ask for one message, and for nothing after it until this is called again. What was asked for before comes."""
+        self._resting, self._first_came = True, False
+        self._ask_soon()
+
+    def flow(self) -> None:
+        """Rest no more."""
+        self._resting = False
+        self._ask_soon()
+
+    async def fetch(self) -> None:
+        """While it rests: what is in the stream by now, up to a batch, arrives, and whoever waits in `next` takes it."""
+        requests = self._requests
+        if not self._first_came or requests is None or requests.outstanding:
+            return  # nothing is there, or it comes by itself
+        self._answered.clear()
+        requests.request_what_is_there(self._batch)
+        if requests.outstanding:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FETCH):
+                    await self._answered.wait()
+            await asyncio.sleep(0)
+
     async def drain(self) -> list[Delivery]:
         """Stop asking, wait until nothing more can arrive, and return what did."""
         self.set_demand(0)
@@ -198,7 +231,7 @@ class Pull:
             expires=self._source.expires,
             max_bytes=self._max_bytes,
             deliver=self._receive,
-            room=self._ask_soon,
+            room=self._has_room,
         )
         await requests.open()
         self._requests = requests
@@ -209,6 +242,7 @@ class Pull:
             self._requests.close()
             self._requests = None
             self._some.set()
+            self._answered.set()
 
     def _take_all(self) -> list[Delivery]:
         arrived, self._arrived, self._arrived_bytes = self._arrived, [], 0
@@ -228,7 +262,15 @@ class Pull:
             self._held.add(delivery.sequence)
         self._arrived.append(delivery)
         self._arrived_bytes += len(delivery.data)
+        self._first_came = True
         self._some.set()
+        if self._requests is not None and not self._requests.outstanding:
+            self._answered.set()
+
+    def _has_room(self) -> None:
+        """A request is over before it got all it asked for."""
+        self._answered.set()
+        self._ask_soon()
 
     def _ask_soon(self) -> None:
         if not self._asking:
@@ -240,6 +282,10 @@ class Pull:
         self._asking = False
         requests = self._requests
         if requests is None or (self._max_bytes is not None and self._arrived_bytes >= self._max_bytes):
+            return
+        if self._resting:
+            if not self._first_came and not requests.outstanding:
+                requests.request(1)
             return
         limit = self._batch if self._demand is None else self._demand
         used = len(self._arrived) if self._demand is None else len(self._held)

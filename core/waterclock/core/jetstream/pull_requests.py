@@ -128,6 +128,8 @@ so that is noticed in about three seconds."""
 _HEARTBEAT_ALONE = 10.0
 """Of a server by itself a consumer lives as long as the connection, or says that it ends."""
 _LATE = 0.8
+_NO_MORE = "404"
+"""Said to a request that does not wait, when it has got what was there."""
 
 
 class PullRequests:
@@ -185,12 +187,20 @@ class PullRequests:
         self._watch_again()
 
     def request(self, messages: int) -> None:
+        waits = b'"expires":%d' % (self._expires * 1e9)
+        if self._heartbeat is not None:
+            waits += b',"idle_heartbeat":%d' % (self._heartbeat * 1e9)
+        self._send(messages, waits)
+
+    def request_what_is_there(self, most: int) -> None:
+        """Does not wait for more. Only while nothing is outstanding."""
+        self._send(most, b'"no_wait":true')
+
+    def _send(self, messages: int, waits: bytes) -> None:
         limit = b"" if self._max_bytes is None else b',"max_bytes":%d' % self._max_bytes
         if self._too_big:
             messages, limit = 1, b""
-        if self._heartbeat is not None:
-            limit += b',"idle_heartbeat":%d' % (self._heartbeat * 1e9)
-        body = b'{"batch":%d,"expires":%d%b}' % (messages, self._expires * 1e9, limit)
+        body = b'{"batch":%d,%b%b}' % (messages, waits, limit)
         reply = f"{self._inbox}.{next(self._numbers)}"
         try:
             self._client.send(b"PUB %b %b %d\r\n%b\r\n" % (self._subject, reply.encode(), len(body), body))
@@ -225,7 +235,10 @@ class PullRequests:
     def _ended(self, asked_for: int, status: dict[str, str]) -> None:
         """A request is over before it got all it asked for: time or its bytes are up, or the consumer is not there."""
         left = status.get("Nats-Pending-Messages")
-        if left is None:
+        if status.get("Status") == _NO_MORE:
+            self.outstanding = 0
+            self._room()
+        elif left is None:
             self.break_off(f"{status.get('Status')} {status.get('Description')}")
         else:
             self.outstanding -= int(left)

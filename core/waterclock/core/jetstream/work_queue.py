@@ -110,7 +110,7 @@ class WorkQueue:
             end()
 
     def ask(self, consumer: str, batch: int, *, wait: float = 0.0) -> None:
-        """Ask for up to `batch` messages that are there, or the first to come within `wait` seconds.
+        """Ask for up to `batch` messages that are there, or that come within `wait` seconds.
 
         One ask per consumer at a time; `over` says when it is done, also when the server is away.
         """
@@ -120,8 +120,8 @@ class WorkQueue:
         loop = asyncio.get_running_loop()
         timer = loop.call_later(wait + _LOST_AFTER, self._end, consumer, False)
         self._asks[consumer] = _Ask(batch, reply, timer)
-        expires = b',"expires":%d' % int(wait * _SECOND) if wait else b""
-        body = b'{"batch":%d,"no_wait":true%b}' % (batch, expires)
+        until = b'"expires":%d' % int(wait * _SECOND) if wait else b'"no_wait":true'
+        body = b'{"batch":%d,%b}' % (batch, until)
         subject = f"{self._connection.api_prefix}.CONSUMER.MSG.NEXT.{self._stream}.{consumer}".encode()
         self._connection.nc.send_soon(b"PUB %b %b %d\r\n%b\r\n" % (subject, reply, len(body), body))
 

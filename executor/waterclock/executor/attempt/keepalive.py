@@ -3,6 +3,10 @@
 After such a gap (we were suspended, or the server was away) another executor may hold what we hold. An ack of ours
 would then remove the work from under it. So deliveries from before a gap are not acked; whoever gets such a one next
 learns from the log that it is over. A receipt's `epoch` counts the gaps.
+
+An ack waits a moment for the next delivery, and leaves with what is sent then: by itself it would wake the server once
+more for each run, and a queue that it leaves empty costs the server a new file. Nothing hangs on it: the log has the
+outcome.
 """
 
 import asyncio
@@ -11,6 +15,9 @@ from collections.abc import Callable
 
 from waterclock.core.jetstream.work_queue import Acks
 from waterclock.executor.in_flight import InFlight, Receipt
+
+_ACK_SECONDS = 0.1
+"""How long an ack waits for the next delivery, at most."""
 
 
 class KeepAlive:
@@ -23,6 +30,9 @@ class KeepAlive:
         self._connected = connected
         self._last = time.monotonic()
         self._epoch = 0
+        self._finished: list[Receipt] = []
+        """To be acked."""
+        self._ack_timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
         """A task of its own: no attempt, however busy, delays a renewal."""
@@ -39,6 +49,8 @@ class KeepAlive:
         """Its delivery has just arrived."""
         self._notice_gap()
         receipt.epoch = self._epoch
+        if self._finished:
+            self.send_acks()
 
     def is_ours(self, receipt: Receipt) -> bool:
         """Whether nobody else can have got it meanwhile."""
@@ -49,8 +61,21 @@ class KeepAlive:
         """The outcomes of so many of its attempts are in the log. With the last of them the work leaves the queue, if
         it is certainly still ours."""
         receipt.acknowledged += attempts
-        if receipt.acknowledged >= receipt.attempts and self.is_ours(receipt):
-            self._acks.ack(receipt.delivery)
+        if receipt.acknowledged >= receipt.attempts:
+            self._finished.append(receipt)
+            if self._ack_timer is None:
+                loop = asyncio.get_running_loop()
+                self._ack_timer = loop.call_later(_ACK_SECONDS, self.send_acks)
+
+    def send_acks(self) -> None:
+        """Those that wait."""
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
+            self._ack_timer = None
+        finished, self._finished = self._finished, []
+        for receipt in finished:
+            if self.is_ours(receipt):
+                self._acks.ack(receipt.delivery)
 
     def _notice_gap(self) -> None:
         if time.monotonic() - self._last > self._ack_wait:

@@ -4,7 +4,8 @@ Each source (one consumer: route, tier, priority) is in one of three states:
 
 - *quiet*: empty at the last pull. We listen to its subjects instead of pulling; a publication makes it active.
 - *active, backlog unknown*: as much is pulled as there are free slots, and nothing from a lower one until that is
-  answered. But if it was just found empty, or its work just published, one message is pulled, waiting a while for it.
+  answered. But if it was just found empty, or its work just published, one message is pulled, waiting a while for it;
+  a few if there are many free slots for each.
 - *active, with a backlog*: as much is pulled as there are free slots; what is left of them is for the next.
 
 The sum of all that is requested never exceeds the free slots, so no message waits here that another executor could
@@ -48,6 +49,8 @@ _LINES_SECONDS = 10.0
 _WARM_WAIT_SECONDS = 0.25
 _HINT_WAIT_SECONDS = 0.25
 _MANY_FREE_SLOTS = 8
+_MOST_AWAITED = 8
+"""Messages in a pull that waits for them: each of them has many free slots."""
 _UNREADABLE_SECONDS = 30.0
 _CONSUMERS_SECONDS = 1.0
 """How long nothing is pulled at first, while the consumers are being made: else those that are there already would be
@@ -176,7 +179,9 @@ class Puller:
         batch = max(1, most // source.per_message)
         if source.pending:
             batch = min(batch, source.pending)
-        elif wait or not source.expected:
+        elif wait:
+            batch = max(1, min(batch // _MANY_FREE_SLOTS, _MOST_AWAITED))
+        elif not source.expected:
             batch = 1
         source.is_decisive = source.expected and not wait
         source.requested, source.promised = batch, source.per_message
@@ -219,7 +224,7 @@ class Puller:
             self._want_consumers()
         if unanswered and source.was_just_hinted and not source.was_tried and not missing:
             source.was_tried = True  # it may not be stored yet: wait for it, beside others
-        elif unanswered:
+        elif unanswered and not (brought and source.is_warm):
             source.is_empty()
             if source.end_listening is None and consumer in self._sources:
                 self._in_background(self._listen(source))

@@ -60,6 +60,9 @@ class BatchReader:
         self._gathered = asyncio.Event()
         self._most = 0
         self._arrivals = 0
+        self._pulls: list[Pull] = []
+        self.rests = False
+        """Whether what comes in gathers in the log."""
         self._jobs = _ReadAhead(jobs_message, self._note_arrival)
         self._runs = _ReadAhead(runs_message, self._note_arrival)
         self._jobs_through = 0
@@ -86,6 +89,7 @@ class BatchReader:
                 )
                 pulls.append((stream, await scope.enter_async_context(source)))
             tasks = await scope.enter_async_context(supervised())
+            reader._pulls = [pull for _, pull in pulls]
             for stream, pull in pulls:
                 ahead = reader._jobs if stream == names.JOBS else reader._runs
                 tasks.keep(ahead.read(pull), name=f"reading {stream}")
@@ -116,11 +120,11 @@ class BatchReader:
 
     async def gather(self, most: int, seconds: float) -> bool:
         """Wait until so many events have arrived, the time is over, none has arrived for a while, or somebody says
-        `enough`: then False."""
+        `enough`: then False. What gathers while it rests does so in the log."""
         self._most = most
         self._gathered.clear()
         while self.waiting < most and seconds > 0:
-            waited, arrived = min(seconds, LULL), self._arrivals
+            waited, arrived = seconds if self.rests else min(seconds, LULL), self._arrivals
             try:
                 async with asyncio.timeout(waited):
                     await self._gathered.wait()
@@ -133,6 +137,24 @@ class BatchReader:
 
     def enough(self) -> None:
         self._gathered.set()
+
+    def rest(self) -> None:
+        """Little comes in: from now on it is read batch by batch, and not message by message."""
+        if not self.rests:
+            self.rests = True
+            self._ask_for_first()
+
+    def flow(self) -> None:
+        """Rest no more."""
+        if self.rests:
+            self.rests = False
+            for pull in self._pulls:
+                pull.flow()
+
+    async def fetch(self) -> None:
+        """Read what has gathered in the log while it rests."""
+        if self.rests:
+            await asyncio.gather(*(pull.fetch() for pull in self._pulls))
 
     def take(self, limit: int) -> Batch:
         """What there is, up to about `limit` events, in the order in which it was stored: so what begins in a batch
@@ -159,7 +181,13 @@ class BatchReader:
                     count += len(run.events)
             else:
                 break
+        if self.rests:
+            self._ask_for_first()
         return Batch(jobs=jobs, runs=runs, events=count)
+
+    def _ask_for_first(self) -> None:
+        for pull in self._pulls:
+            pull.rest()
 
     async def _wait_for_arrival(self, timeout: float) -> bool:
         self._arrived.clear()
