@@ -98,6 +98,7 @@ class _AlikeLines:
         )
         self._scheduling = tuple(places.items())
         self._cron = places.get("cron", places.get("cron_expression")) if len(places) == 1 else None
+        """Where it is, if nothing else is said of the schedule."""
 
     def read(self, line: bytes, cause: str) -> AlikeJob | None:
         """None if the line has another shape, or only the full reader can say what is wrong with it."""
