@@ -14,7 +14,7 @@ from waterclock.executor.in_flight import InFlight, Receipt
 
 class NotedAcks:
     def __init__(self) -> None:
-        self.acked: list[Delivery] = []
+        self.acked: list[object] = []
         self.some = asyncio.Event()
 
     def ack(self, delivery: Delivery) -> None:
