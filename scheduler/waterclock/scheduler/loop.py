@@ -129,22 +129,25 @@ class PartitionLoop:
             tasks.keep(self._jobs.run(jobs), name=f"definitions of partition {self.partition}")
             owned.recover()
             self._loaded.set()
+            before = 0.0
             while not self._stopping:
                 result = await owned.one_pass()
                 self._runs.taken()
                 self._jobs.taken()
-                await self._wait(owned, result)
+                await self._wait(owned, result, before)
+                before = result.began
             await self._last_snapshot(owned)
 
-    async def _wait(self, owned: OwnedPartition, result: PassResult) -> None:
-        """Until something arrived or is due, but not before the stroke."""
+    async def _wait(self, owned: OwnedPartition, result: PassResult, before: float) -> None:
+        """Until something arrived or is due, but not before the stroke. `before`: when the pass before it began."""
         if result.more:
             self._pace.wake()
         due, owner = owned.owner.next_due(), owned.owner
         load_at = owner.schedules.loaded_until - HORIZON
         wait = (load_at if due is None else min(due, load_at)) - self._ports.clock.now_us()
+        stroke = next_stroke(result.began, result.decided, self._sharing(), before)
         await self._pace.wait(
-            not_before=0.0 if result.hurry else next_stroke(result.began, result.decided, self._sharing()),
+            not_before=0.0 if result.hurry else stroke,
             due=time.monotonic() + wait / SECOND,
         )
 

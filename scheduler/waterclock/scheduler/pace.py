@@ -2,7 +2,8 @@
 
 After a pass that decided much the next one waits for the stroke, a multiple of an interval that all partitions of the
 process share: what comes in between shares a frame, and the frames of many partitions are written, answered and read
-back together. After one that decided little the interval is short, and a lone fire does not wait for it at all.
+back together. After one that decided little the interval is short, and a lone fire does not wait for it at all. Nor
+does what follows from one that came after a silence, mostly its outcome.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from typing import Self
 
 from waterclock.core.runtime.precise_timer import PreciseTimer
 
+_SILENCE = 0.1
 _ALONE = 0.004
 _BUSY = 0.02
 _CROWDED = 0.04
@@ -19,12 +21,14 @@ _EACH = 0.005
 """Seconds for each partition: a frame costs the server a sync, and all frames of a stroke are written one by one."""
 
 
-def next_stroke(began: float, decided: int, partitions: int) -> float:
+def next_stroke(began: float, decided: int, partitions: int, before: float) -> float:
     """The earliest time of the pass after one that began then and decided so many things, on the monotonic clock.
 
     `partitions`: how many share the stroke. The more, the longer it is under load: twice the frames for four times the
-    partitions.
+    partitions. `before`: when the pass before it began.
     """
+    if 0 < decided < 3 and began - before > _SILENCE:
+        return began
     if decided < 3:
         interval = _ALONE
     elif decided < 15:

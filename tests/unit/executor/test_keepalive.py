@@ -1,4 +1,4 @@
-"""When a delivery is acked: with the next one, or a moment later, and only while it is certainly ours."""
+"""When a delivery is acked: when told to, or a moment later, and only while it is certainly ours."""
 
 import asyncio
 from typing import cast
@@ -14,7 +14,7 @@ from waterclock.executor.in_flight import InFlight, Receipt
 
 class NotedAcks:
     def __init__(self) -> None:
-        self.acked: list[Delivery] = []
+        self.acked: list[object] = []
         self.some = asyncio.Event()
 
     def ack(self, delivery: Delivery) -> None:
@@ -32,20 +32,20 @@ def keepalive(acks: NotedAcks, ack_wait: float = 5.0) -> KeepAlive:
     return KeepAlive(InFlight(), cast(Acks, acks), ack_wait=ack_wait, connected=lambda: True)
 
 
-async def test_an_ack_leaves_with_the_next_delivery() -> None:
+async def test_an_ack_waits_until_acks_are_sent() -> None:
     acks = NotedAcks()
     alive = keepalive(acks)
     first = receipt("first")
     alive.delivered(first)
     alive.ack(first)
     assert acks.acked == []
-    alive.delivered(receipt("second"))
+    alive.send_acks()
     assert acks.acked == ["first"]
     alive.send_acks()
     assert acks.acked == ["first"], "and once"
 
 
-async def test_without_another_delivery_it_leaves_a_moment_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_if_nobody_sends_them_it_leaves_a_moment_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ACK_SECONDS", 0.0)
     acks = NotedAcks()
     alive = keepalive(acks)

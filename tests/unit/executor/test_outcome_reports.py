@@ -99,6 +99,17 @@ async def test_starts_of_those_that_last_are_written_once() -> None:
     assert rig.reporter._starts_timer is None, "there is nothing more to look for"
 
 
+async def test_when_the_only_one_has_ended_nobody_looks_for_starts() -> None:
+    rig = Rig(2)
+    rig.start(0, 1)
+    rig.end(0)
+    assert rig.reporter._starts_timer is not None
+    rig.end(1)
+    assert rig.reporter._starts_timer is None
+    rig.reporter._report_starts()
+    assert rig.frames.starts == []
+
+
 async def test_a_parcel_that_ends_at_once_is_one_frame_and_one_ack() -> None:
     rig = Rig(3)
     rig.end(0, 1, 2)

@@ -17,19 +17,31 @@ async def pace() -> AsyncIterator[Pace]:
 
 
 def test_after_a_pass_that_decided_little_the_next_is_a_moment_later() -> None:
-    assert next_stroke(100.001, 1, 16) == pytest.approx(100.004)
+    assert next_stroke(100.001, 1, 16, before=99.99) == pytest.approx(100.004)
+
+
+def test_what_follows_from_a_lone_fire_waits_for_no_stroke() -> None:
+    assert next_stroke(100.001, 1, 16, before=99.5) == 100.001
+
+
+def test_passes_that_decide_nothing_keep_their_distance() -> None:
+    """As while definitions are read: each pass takes those of a few milliseconds."""
+    assert next_stroke(100.001, 0, 16, before=99.5) == pytest.approx(100.004)
 
 
 @pytest.mark.parametrize(("decided", "partitions"), [(3, 16), (14, 64), (15, 1), (500, 16), (500, 64)])
 def test_under_load_all_partitions_have_their_passes_at_the_same_moments(
     decided: int, partitions: int
 ) -> None:
-    strokes = {round(next_stroke(began, decided, partitions), 6) for began in (100.0001, 100.003, 100.0179)}
+    strokes = {
+        round(next_stroke(began, decided, partitions, before=0.0), 6)
+        for began in (100.0001, 100.003, 100.0179)
+    }
     assert len(strokes) == 1
 
 
 def test_the_more_partitions_the_longer_the_stroke_under_load_but_not_without_end() -> None:
-    lengths = [next_stroke(0.0, 100, partitions) for partitions in (1, 4, 8, 16, 64)]
+    lengths = [next_stroke(0.0, 100, partitions, before=0.0) for partitions in (1, 4, 8, 16, 64)]
     assert lengths == sorted(lengths)
     assert lengths[0] < lengths[3]
     assert lengths[3] == lengths[4]

@@ -89,12 +89,15 @@ class WireClient(Client):
         return end
 
     def send(self, data: bytes) -> None:
-        """Write now, after what nats-py itself has gathered: a SUB must precede the request that relies on it."""
+        """Write now, after what was gathered: a SUB of nats-py must precede the request that relies on it."""
         if not self.is_connected or self._transport is None:
             raise Disconnected
         if self._pending:
             self._transport.writelines(self._pending)
             self.forget_pending()
+        if self._gathered:
+            data = b"".join([*self._gathered, data])
+            self._gathered.clear()
         self._transport.write(data)
 
     def send_soon(self, data: bytes) -> None:
@@ -104,9 +107,9 @@ class WireClient(Client):
         self._gathered.append(data)
 
     def send_gathered(self) -> None:
-        gathered, self._gathered = self._gathered, []
-        if gathered and self.is_connected:
-            self.send(b"".join(gathered))
+        if self._gathered and self.is_connected:
+            self.send(b"")
+        self._gathered.clear()
 
     async def drain_socket(self) -> None:
         """Wait while the socket's buffer is over its high-water mark."""

@@ -152,7 +152,7 @@ class Pull:
         self._ask_soon()
 
     async def fetch(self) -> None:
-        """While it rests: what is in the stream by now, up to a batch, arrives, and whoever waits in `next` takes it."""
+        """While it rests: what is in the stream by now, up to a batch, arrives. Whoever waits in `next` takes it."""
         requests = self._requests
         if not self._first_came or requests is None or requests.outstanding:
             return  # nothing is there, or it comes by itself

@@ -4,8 +4,8 @@ After such a gap (we were suspended, or the server was away) another executor ma
 would then remove the work from under it. So deliveries from before a gap are not acked; whoever gets such a one next
 learns from the log that it is over. A receipt's `epoch` counts the gaps.
 
-An ack waits a moment for the next delivery, and leaves with what is sent then: by itself it would wake the server once
-more for each run, and a queue that it leaves empty costs the server a new file. Nothing hangs on it: the log has the
+An ack waits a moment for the next outcome, and leaves in the same write: by itself it would wake the server once more
+for each run, and a queue that it leaves empty costs the server a new file. Nothing hangs on it: the log has the
 outcome.
 """
 
@@ -17,7 +17,7 @@ from waterclock.core.jetstream.work_queue import Acks
 from waterclock.executor.in_flight import InFlight, Receipt
 
 _ACK_SECONDS = 0.1
-"""How long an ack waits for the next delivery, at most."""
+"""How long an ack waits for the next outcome, at most."""
 
 
 class KeepAlive:
@@ -49,8 +49,6 @@ class KeepAlive:
         """Its delivery has just arrived."""
         self._notice_gap()
         receipt.epoch = self._epoch
-        if self._finished:
-            self.send_acks()
 
     def is_ours(self, receipt: Receipt) -> bool:
         """Whether nobody else can have got it meanwhile."""

@@ -121,6 +121,9 @@ class Reporter:
             for running, event in zip(ended, events, strict=True):
                 self._trace(running.item, event, receipt.pulled)
         self._in_flight.reported(receipt, ended)
+        if not receipt.running and self._begun == [receipt]:
+            receipt.has_unreported_start = False
+            self._forget_starts()
         keys = [running.key for running in ended]
         partition = self.partition_of(keys[0][0])
         self._frames.submit_all(partition, events, partial(self._acknowledged, keys, receipt, ack))
@@ -146,6 +149,13 @@ class Reporter:
     def _report_starts_later(self) -> None:
         loop = asyncio.get_running_loop()
         self._starts_timer = loop.call_later(_START_DELAY_SECONDS, self._report_starts)
+
+    def _forget_starts(self) -> None:
+        """The only one that had begun has ended: at low load nearly all do, and the timer would wake us for nothing."""
+        self._begun.clear()
+        if self._starts_timer is not None:
+            self._starts_timer.cancel()
+            self._starts_timer = None
 
     def _report_starts(self) -> None:
         """Of what began long enough ago and has not ended; for the rest it looks again."""

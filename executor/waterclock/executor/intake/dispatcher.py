@@ -262,6 +262,7 @@ class Dispatcher:
 
     def _ended(self, running: RunningAttempt) -> None:
         self._not_busy(running)
+        self._keepalive.send_acks()
         self.slots.used -= running.cost
         if self._waiting:
             self._start_waiting()

@@ -12,6 +12,7 @@ from pathlib import Path
 from waterclock.core.runtime.processes.identity import Identity, become
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_TIMERSLACK = 29
 _LINUX = sys.platform == "linux"
 _POLL = 0.02
 
@@ -74,8 +75,10 @@ def spawn(
     identity: Identity | None = None,
     death_signal: signal.Signals = signal.SIGKILL,
     pass_fds: Sequence[int] = (),
+    timer_slack: int | None = None,
 ) -> Process:
-    """Start `argv` in its own session (a terminal's Ctrl-C is for us to pass on), appending to `log`."""
+    """Start `argv` in its own session (a terminal's Ctrl-C is for us to pass on), appending to `log`. `timer_slack`: by
+    how many nanoseconds the kernel may end its sleeps late; None: as ours."""
     parent = os.getpid()
 
     def before_exec() -> None:
@@ -83,6 +86,8 @@ def spawn(
             become(identity)
         # After the change of user: that clears it.
         if _LINUX:
+            if timer_slack is not None:
+                _libc.prctl(_PR_SET_TIMERSLACK, timer_slack, 0, 0, 0)
             _libc.prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
             if os.getppid() != parent:
                 os._exit(1)
