@@ -49,7 +49,7 @@ class MemoryStore:
 
     async def write(self, batch: RowBatch, moves: Sequence[PositionMove] = ()) -> None:
         inserts = {table: list(rows) for table, rows in batch.inserts.items()}
-        for table, rows in batch.finished.items():
+        for table, rows in batch.presumed_new.items():
             inserts.setdefault(table, []).extend((*row, ()) if table == "job_state" else row for row in rows)
         for table, rows in inserts.items():
             keys = [self._key(table, row) for row in rows]

@@ -21,7 +21,8 @@ from projector_rig.builders import (
     succeeded,
 )
 from projector_rig.memory import MemoryStore
-from waterclock.core.domain.instants import SECOND
+from waterclock.core.domain.instants import MINUTE, SECOND, datetime_of
+from waterclock.core.domain.readmodel import job_fold, short_life
 from waterclock.core.domain.readmodel.run_stats import exact_index, histogram_index
 from waterclock.projector.fold import projection
 from waterclock.projector.fold.projection import RowsWereThere
@@ -29,6 +30,7 @@ from waterclock.projector.fold.short_lives import ShortLives
 from waterclock.projector.read.batch_reader import Batch
 from waterclock.projector.read.messages import JobsMessage, RunsMessage
 from waterclock.proto.events import JobEvent, JobPaused, JobUpdated, RunEvent, ScheduleEnded
+from waterclock.proto.spec import Schedule
 
 Step = JobsMessage | RunsMessage
 _NEVER = 2**62
@@ -36,12 +38,26 @@ _NEVER = 2**62
 short_text = st.sampled_from(["", "a\0b", "said"])
 
 
+def timed_schedules(at: int) -> list[Schedule]:
+    """Of each kind, one whose time has passed and one that cannot be read among them."""
+    return [
+        EVERY_MINUTE,
+        Schedule(schedule_type="FUTURE", schedule_time=datetime_of(at)),
+        Schedule(schedule_type="FUTURE", schedule_time=datetime_of(at - SECOND)),
+        Schedule(schedule_type="FUTURE", schedule_time=datetime_of(at), end_at=datetime_of(at)),
+        Schedule(schedule_type="CRON", cron_expression=("30 2 29 3 *",), timezone="Europe/Paris"),
+        Schedule(schedule_type="CRON", cron_expression=("H H * * *", "H 0 1 * *")),
+        Schedule(schedule_type="CRON", cron_expression=("61 * * * *",)),
+        Schedule(schedule_type="DEPENDENT"),
+    ]
+
+
 @st.composite
 def lives(draw: st.DrawFn, number: int) -> list[JobEvent | RunEvent]:
     """All that happens to a job, in the order in which it does; mostly what happens to most."""
     job_id = draw(st.sampled_from([f"job{number}", f"acme=job{number}", f"frame~{number}"]))
-    schedule = draw(st.sampled_from([{}, {}, {}, {"schedule": EVERY_MINUTE}]))
     at = T0 + number * SECOND
+    schedule = draw(st.sampled_from([{}, {}, {}, *({"schedule": each} for each in timed_schedules(at))]))
     birth = created(
         job_id,
         at,
@@ -151,22 +167,49 @@ def test_the_rows_are_those_of_folding_one_by_one(
     assert fold(steps, cuts, restarts).contents() == one_by_one.contents()
 
 
-def test_a_life_that_is_over_is_taken_out_and_the_rest_is_left() -> None:
+def test_new_jobs_and_lives_that_are_over_are_taken_out_and_the_rest_is_left() -> None:
     whole, begun, paused = (queued(job_id) for job_id in ("whole~0", "begun", "paused"))
     edit = JobPaused(job_id="paused", spec=spec(), at=T0 + 5, created_at=T0)
     steps: list[Step] = [
         JobsMessage(0, 1, T0, (created("whole~0"), created("begun"), created("paused"), edit)),
+        JobsMessage(0, 1, T0, (created("stored", schedule=EVERY_MINUTE), created("not begun"))),
         RunsMessage(0, 2, T0, (whole, begun, paused), 0),
         RunsMessage(0, 3, T0, (succeeded(whole), succeeded(paused)), 0),
     ]
     batch = batch_of(steps)
     found = ShortLives(batch.jobs, batch.runs)
     assert found.ended == {"whole~0": (created("whole~0"), 1, whole, 2, succeeded(whole), 3)}
+    assert found.created == {
+        "stored": (created("stored", schedule=EVERY_MINUTE), 1, T0 + MINUTE),
+        "not begun": (created("not begun"), 1, None),
+    }
     assert {event.job_id for _, events in found.other_jobs for event in events} == {"begun", "paused"}
     assert {event.run_id for _, events in found.other_runs for event in events} == {
         begun.run_id,
         paused.run_id,
     }
+
+
+def test_a_part_of_a_job_that_is_new_in_the_same_batch_is_in_its_namespace() -> None:
+    steps = [message_of(1, (created("whole", namespace="acme"),)), message_of(2, (queued("whole~part"),))]
+    store = fold(steps, set(), set())
+    assert [row[2] for row in store.tables["run_state"].values()] == ["acme"]
+
+
+def test_a_new_job_whose_first_fire_cannot_be_worked_out_is_stored_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise OverflowError
+
+    monkeypatch.setattr(short_life, "next_fire", fail)
+    monkeypatch.setattr(job_fold, "compile_schedule", fail)
+    store = fold([message_of(1, (created("odd", schedule=EVERY_MINUTE), created("plain")))], set(), set())
+    assert [(row[0], row[3]) for row in store.tables["job_state"].values()] == [
+        ("odd", None),
+        ("plain", None),
+    ]
+    assert "left out what cannot be folded" in caplog.text
 
 
 @pytest.mark.parametrize("between", [False, True])

@@ -15,7 +15,14 @@ from msgspec.structs import astuple
 from waterclock.core.domain.ids import job_of
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.readmodel.rows import dead_letter_row
-from waterclock.core.domain.readmodel.short_life import ShortLife, definition_of, run_of, state_of
+from waterclock.core.domain.readmodel.short_life import (
+    NewJob,
+    ShortLife,
+    definition_of,
+    ended_state_of,
+    new_state_of,
+    run_of,
+)
 from waterclock.core.runtime.tasks import Tasks
 from waterclock.projector.fold.batch_fold import BatchFold, Changes, KnownRows
 from waterclock.projector.fold.short_lives import ShortLives, count_successes, rows_known_of
@@ -75,14 +82,15 @@ class Projection:
         self._known = KnownRows()
         self._last = KnownRows()
         self._last_but_one: set[str] = set()
-        self._last_lives: Mapping[str, ShortLife] = {}
+        self._last_new: Mapping[str, NewJob | ShortLife] = {}
         self._part = min(positions.partitions, default=0)
 
     async def prepare(self, batch: Batch) -> FoldedBatch:
         self._drop_old()
-        known = self._known.jobs.keys() | self._last_lives.keys()
+        known = self._known.jobs.keys() | self._last_new.keys()
         lives = ShortLives(batch.jobs, batch.runs, known, self._careful_through)
-        loaded = await self._load(lives, batch.runs[-1].stored_at if batch.runs else 0)
+        new = {**lives.created, **lives.ended}
+        loaded = await self._load(lives, new, batch.runs[-1].stored_at if batch.runs else 0)
         fold = BatchFold(self._known, loaded)
         for sequence, jobs in lives.other_jobs:
             fold.fold_jobs(jobs, sequence)
@@ -102,14 +110,14 @@ class Projection:
             },
             jobs={**changes.job_states, **{job_id: new.job for job_id, new in changes.new_jobs.items()}},
         )
-        self._last_lives = lives.ended
+        self._last_new = new
         moves = self.positions.moves_to(batch.ends)
         self.positions.apply(moves)
         return FoldedBatch(
             events=batch.events,
-            rows=rows_of(changes, self._part, lives.ended.values()),
+            rows=rows_of(changes, self._part, lives.created.values(), lives.ended.values()),
             moves=moves,
-            new_through=batch.jobs[-1].sequence if lives.ended else 0,
+            new_through=batch.jobs[-1].sequence if new else 0,
         )
 
     async def write(self, folded: FoldedBatch, now: Instant) -> None:
@@ -128,7 +136,9 @@ class Projection:
         await self._store.write(RowBatch(), moves)
         self.positions.apply(moves)
 
-    async def _load(self, lives: ShortLives, newest: Instant) -> dict[str, int]:
+    async def _load(
+        self, lives: ShortLives, new: Mapping[str, NewJob | ShortLife], newest: Instant
+    ) -> dict[str, int]:
         """Load the rows that the other events are about, unless they are known.
 
         Returns up to which sequence the rows that were loaded are folded: further than the batch, if they were
@@ -145,10 +155,11 @@ class Projection:
             if "~" in job_id:
                 job_ids.add(job_id.partition("~")[0])
         known = self._known
-        for job_id in job_ids & self._last_lives.keys():
-            remembered = rows_known_of(self._last_lives[job_id])
-            known.jobs.update(remembered.jobs)
-            known.runs.update(remembered.runs)
+        for jobs in (self._last_new, new):
+            for job_id in job_ids & jobs.keys():
+                remembered = rows_known_of(jobs[job_id])
+                known.jobs.update(remembered.jobs)
+                known.runs.update(remembered.runs)
         job_ids -= known.jobs.keys()
         run_ids -= known.runs.keys()
         if job_ids:
@@ -189,7 +200,12 @@ class WritePipeline:
             self._writing = None
 
 
-def rows_of(changes: Changes, part: int = 0, lives: Collection[ShortLife] = ()) -> RowBatch:
+def rows_of(
+    changes: Changes,
+    part: int = 0,
+    created: Collection[NewJob] = (),
+    ended: Collection[ShortLife] = (),
+) -> RowBatch:
     """Plain tuples, so that the fold may go on changing its rows while these are written. `part`: of the counts."""
     new_jobs = changes.new_jobs.values()
     return RowBatch(
@@ -198,10 +214,10 @@ def rows_of(changes: Changes, part: int = 0, lives: Collection[ShortLife] = ()) 
             job_state=[definition.job.state_row() for definition in new_jobs],
             run_state=[astuple(row) for row in changes.new_runs.values()],
         ),
-        finished=_not_empty(
-            job_definitions=[*map(definition_of, lives)],
-            job_state=[*map(state_of, lives)],
-            run_state=[*map(run_of, lives)],
+        presumed_new=_not_empty(
+            job_definitions=[*map(definition_of, created), *map(definition_of, ended)],
+            job_state=[*map(new_state_of, created), *map(ended_state_of, ended)],
+            run_state=[*map(run_of, ended)],
         ),
         upserts=_not_empty(
             job_definitions=[definition.row() for definition in changes.changed_jobs.values()],
@@ -214,7 +230,7 @@ def rows_of(changes: Changes, part: int = 0, lives: Collection[ShortLife] = ()) 
         revived=list(changes.revived),
         new_run_times=frozenset(
             {row.created_at // SECOND * SECOND for row in changes.new_runs.values()}
-            | {life[2].at // SECOND * SECOND for life in lives}
+            | {life[2].at // SECOND * SECOND for life in ended}
         ),
     )
 

@@ -1,4 +1,5 @@
-"""Jobs whose whole life is in a batch: created, queued once, succeeded. Their rows are made at once.
+"""Jobs of which a batch has all there is: created and no more than that, or created, queued once, succeeded. Their
+rows are made at once.
 
 They are taken out of the batch before the rest of it is folded event by event, and nobody asks Postgres for them: a job
 that is created has no row, and without one no run. Should it have one after all, because its frame is in the log twice
@@ -10,7 +11,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.readmodel.run_stats import RunStats, StatsKey
-from waterclock.core.domain.readmodel.short_life import ShortLife, is_its_end, is_its_run, may_begin
+from waterclock.core.domain.readmodel.short_life import (
+    NewJob,
+    ShortLife,
+    first_fire,
+    is_its_end,
+    is_its_run,
+)
 from waterclock.projector.fold.batch_fold import BatchFold, KnownRows
 from waterclock.projector.read.messages import JobsMessage, RunsMessage
 from waterclock.proto.events import JobCreated, JobEvent, RunEvent, RunQueued
@@ -25,8 +32,8 @@ _Queued = tuple[JobCreated, int, RunQueued, int]
 
 
 class ShortLives:
-    """Of one batch. `ended` has those that are over, by job. What else the batch tells is in `other_jobs` and
-    `other_runs`, of each job in the order of the log."""
+    """Of one batch. `created` has the jobs of which it tells nothing else, `ended` those that are over. What else it
+    tells is in `other_jobs` and `other_runs`, of each job in the order of the log."""
 
     def __init__(
         self,
@@ -38,6 +45,7 @@ class ShortLives:
         """`known`: jobs that are there. What `JOBS` has up to `careful_through` may be there too."""
         self.other_jobs: JobEvents = []
         self.other_runs: RunEvents = []
+        self.created: dict[str, NewJob] = {}
         self.ended: dict[str, ShortLife] = {}
         self._created: dict[str, _Created] = {}
         self._queued: dict[str, _Queued] = {}
@@ -46,8 +54,9 @@ class ShortLives:
             self._take_runs(runs)
         else:
             self.other_runs = [(message.sequence, message.events) for message in runs]
-        for unended in [*self._created, *self._queued]:
+        for unended in [*self._queued]:
             self._give_back(unended)
+        self._work_out_first_fires()
 
     def _take_jobs(
         self, messages: Iterable[JobsMessage], known: Container[str], careful_through: int
@@ -60,7 +69,7 @@ class ShortLives:
             for event in message.events:
                 job_id = event.job_id
                 if (
-                    may_begin(event)
+                    type(event) is JobCreated
                     and sequence > careful_through
                     and job_id not in created
                     and job_id not in not_new
@@ -93,6 +102,13 @@ class ShortLives:
             if others:
                 self.other_runs.append((sequence, others))
 
+    def _work_out_first_fires(self) -> None:
+        for job_id, (event, version) in self._created.items():
+            try:
+                self.created[job_id] = (event, version, first_fire(event))
+            except Exception:  # it is reported when the event is folded by itself
+                self.other_jobs.append((version, (event,)))
+
     def _give_back(self, job_id: str) -> None:
         """Something else happens to a job, or nothing more: its events are as any others."""
         life = (
@@ -104,16 +120,16 @@ class ShortLives:
             self.other_runs += runs
 
 
-def events_of(life: _Created | _Queued | ShortLife) -> tuple[JobEvents, RunEvents]:
+def events_of(life: _Created | NewJob | _Queued | ShortLife) -> tuple[JobEvents, RunEvents]:
     runs: RunEvents = []
-    if len(life) > 2:
+    if len(life) > 3:
         runs.append((life[3], (life[2],)))
     if len(life) > 4:
         runs.append((life[5], (life[4],)))
     return [(life[1], (life[0],))], runs
 
 
-def rows_known_of(life: ShortLife) -> KnownRows:
+def rows_known_of(life: NewJob | ShortLife) -> KnownRows:
     """What has been written of it, to go on from."""
     known = KnownRows()
     fold = BatchFold(known)

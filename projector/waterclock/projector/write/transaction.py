@@ -51,8 +51,8 @@ class RowBatch(Struct, frozen=True, kw_only=True):
     """Rows that are certainly not there yet."""
     upserts: dict[str, list[Row]] = field(default_factory=dict)
     """Rows that may be."""
-    finished: dict[str, list[Row]] = field(default_factory=dict)
-    """Rows that should not be there yet, of jobs that are over; perhaps without last columns that have a default."""
+    presumed_new: dict[str, list[Row]] = field(default_factory=dict)
+    """Rows that should not be there yet, but nobody has looked; perhaps without last columns that have a default."""
     revived: list[str] = field(default_factory=list)
     """Runs that are no longer dead letters."""
     new_run_times: frozenset[Instant] = frozenset()
@@ -60,7 +60,7 @@ class RowBatch(Struct, frozen=True, kw_only=True):
 
     @property
     def row_count(self) -> int:
-        tables = (*self.inserts.values(), *self.upserts.values(), *self.finished.values())
+        tables = (*self.inserts.values(), *self.upserts.values(), *self.presumed_new.values())
         return sum(map(len, tables))
 
 
@@ -118,7 +118,7 @@ class Store:
         async with self._connection.transaction():
             if moves:
                 await self._move(moves)
-            for table, rows in (*batch.inserts.items(), *batch.finished.items()):
+            for table, rows in (*batch.inserts.items(), *batch.presumed_new.items()):
                 columns = self._columns[table][: len(rows[0])]
                 await self._connection.copy_records_to_table(table, records=rows, columns=columns)
             if batch.revived:

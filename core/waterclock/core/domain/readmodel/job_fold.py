@@ -22,7 +22,7 @@ from waterclock.proto.events import (
     JobUpdated,
 )
 
-_TIMED = ("FUTURE", "CRON", "INTERVAL")
+TIMED = ("FUTURE", "CRON", "INTERVAL")
 _ONE_SHOT = ("IMMEDIATE", "FUTURE")
 _SKIPS_KEPT = 1000
 """The first to come; each was asked for by itself."""
@@ -114,7 +114,7 @@ def derive_status(job: JobRow) -> None:
 
 def is_timed(job: JobRow) -> bool:
     """Whether the schedule knows when it fires."""
-    return job.schedule.schedule_type in _TIMED
+    return job.schedule.schedule_type in TIMED
 
 
 def _schedule_from(job: JobRow, version: int, effective_from: Instant) -> None:

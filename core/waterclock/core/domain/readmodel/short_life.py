@@ -1,31 +1,44 @@
-"""The rows of a job that was created, queued once and succeeded, made at once from these three events.
+"""The rows of a job that was created and no more than that, or created, queued once and succeeded, made at once from
+these events.
 
-That is what nearly every one-shot comes to. `job_fold` and `run_fold` make the same rows event by event, for whatever
-else may happen to it, and a test tells both the same lives. What is here is only for lives whose rows it gets right:
-`may_begin`, `is_its_run` and `is_its_end` say which.
+The first is what every schedule is when it is stored, the second what nearly every one-shot comes to. `job_fold` and
+`run_fold` make the same rows event by event, for whatever else may happen to a job, and a test tells both the same
+lives. What is here is only for lives whose rows it gets right: `is_its_run` and `is_its_end` say which.
 """
 
 from typing import Any, TypeGuard
 
+from waterclock.core.domain.readmodel.job_fold import TIMED
 from waterclock.core.domain.readmodel.rows import clean, definition_row, json_value
 from waterclock.core.domain.readmodel.run_steps import lost_log
-from waterclock.core.domain.schedule.fires import counts_from
-from waterclock.proto.events import JobCreated, JobEvent, RunEvent, RunQueued, RunSucceeded
+from waterclock.core.domain.schedule.fire import InvalidSchedule
+from waterclock.core.domain.schedule.fires import counts_from, next_fire
+from waterclock.proto.events import Instant, JobCreated, RunEvent, RunQueued, RunSucceeded
 
+NewJob = tuple[JobCreated, int, Instant | None]
+"""A job that was created, its version, and when it fires first."""
 ShortLife = tuple[JobCreated, int, RunQueued, int, RunSucceeded, int]
-"""Each event with its sequence in the log. A plain tuple, because there is one for each of very many jobs."""
+"""Each event with its sequence in the log. Plain tuples, because there is one for each of very many jobs."""
 
 
-def may_begin(event: JobEvent) -> TypeGuard[JobCreated]:
-    """A job that was to run at once: its schedule has no fire that would have to be worked out."""
-    return type(event) is JobCreated and event.spec.schedule.schedule_type == "IMMEDIATE"
+def first_fire(created: JobCreated) -> Instant | None:
+    """When a new job fires first; None: its schedule does not say, or cannot be read."""
+    spec = created.spec
+    schedule = spec.schedule
+    if schedule.schedule_type not in TIMED:
+        return None
+    try:
+        return next_fire(schedule, clean(spec.name) or "", counts_from(schedule, created.at))
+    except InvalidSchedule:
+        return None
 
 
 def is_its_run(event: RunEvent, created: JobCreated) -> TypeGuard[RunQueued]:
-    """Whether this is the first event of the run that the job was created for. A part of a run is none: it has a `~`
-    behind its job's id, in which there may be one too."""
+    """Whether this is the first event of the run that the job was created for: one that was to run at once. A part of
+    a run is none: it has a `~` behind its job's id, in which there may be one too."""
     return (
         type(event) is RunQueued
+        and created.spec.schedule.schedule_type == "IMMEDIATE"
         and event.trigger == "schedule"
         and event.attempt == 1
         and not event.again
@@ -39,15 +52,33 @@ def is_its_end(event: RunEvent, queued: RunQueued) -> TypeGuard[RunSucceeded]:
     return type(event) is RunSucceeded and event.attempt == queued.attempt and event.run_id == queued.run_id
 
 
-def definition_of(life: ShortLife) -> tuple[Any, ...]:
+def definition_of(job: NewJob | ShortLife) -> tuple[Any, ...]:
     """`job_definitions`."""
-    created, version = life[0], life[1]
+    created, version = job[0], job[1]
     effective_from = counts_from(created.spec.schedule, created.at)
     return definition_row(created, "SCHEDULED", version, version, effective_from, created.created_at)
 
 
-def state_of(life: ShortLife) -> tuple[Any, ...]:
-    """`job_state` but for its last column, `skipped`: to encode an empty list takes as long as all the others do."""
+def new_state_of(job: NewJob) -> tuple[Any, ...]:
+    """`job_state` of a job that was created, but for its last column, `skipped`: to encode an empty list takes as long
+    as all the others do."""
+    created, _, fire = job
+    return (
+        created.job_id,
+        created.spec.namespace,
+        "SCHEDULED",
+        fire,
+        None,
+        None,
+        None,
+        None,
+        None,
+        created.created_at,
+    )
+
+
+def ended_state_of(life: ShortLife) -> tuple[Any, ...]:
+    """`job_state` of a job whose run has ended, as far as `new_state_of` has it."""
     created, _, queued, _, _, last_sequence = life
     return (
         created.job_id,
