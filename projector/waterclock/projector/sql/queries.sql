@@ -23,6 +23,15 @@ SELECT d.job_id, d.namespace, d.name, d.standing, d.version, d.armed_version, d.
   JOIN job_state s USING (job_id)
  WHERE d.job_id = ANY($1::text[]);
 
+-- name: load_due_one_shots
+-- Of jobs without times of their own, by the version and the time of a run: those that were to run then and have not.
+SELECT s.job_id, s.namespace, s.created_at
+  FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS r (job_id, version, scheduled)
+  JOIN job_state s USING (job_id)
+  JOIN job_definitions d USING (job_id)
+ WHERE s.status = 'SCHEDULED' AND s.next_run_at = r.scheduled AND s.last_fire_at IS NULL
+   AND s.ended_version IS NULL AND s.ended_time IS NULL AND s.skipped = '{}' AND d.version = r.version;
+
 -- name: delete_dead_letters
 -- Runs that go on after all.
 DELETE FROM dead_letters WHERE run_id = ANY($1::text[]);
