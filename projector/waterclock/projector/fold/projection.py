@@ -191,10 +191,9 @@ class Projection:
                 job_ids.add(job_id.partition("~")[0])
         known = self._known
         for jobs in (self._last_new, new):
-            for job_id in job_ids & jobs.keys():
-                remembered = rows_known_of(jobs[job_id])
-                known.jobs.update(remembered.jobs)
-                known.runs.update(remembered.runs)
+            remembered = rows_known_of(jobs[job_id] for job_id in job_ids & jobs.keys())
+            known.jobs.update(remembered.jobs)
+            known.runs.update(remembered.runs)
         job_ids -= known.jobs.keys()
         run_ids -= known.runs.keys()
         if job_ids:

@@ -150,15 +150,16 @@ def run_events_of(run: _Fired | OnlyRun) -> RunEvents:
     return events
 
 
-def rows_known_of(life: NewJob | ShortLife) -> KnownRows:
-    """What has been written of it, to go on from."""
+def rows_known_of(lives: Iterable[NewJob | ShortLife]) -> KnownRows:
+    """What has been written of them, to go on from."""
     known = KnownRows()
     fold = BatchFold(known)
-    jobs, runs = events_of(life)
-    for version, created in jobs:
-        fold.fold_jobs(created, version)
-    for sequence, events in runs:
-        fold.fold_runs(events, sequence)
+    for life in lives:
+        jobs, runs = events_of(life)
+        for version, created in jobs:
+            fold.fold_jobs(created, version)
+        for sequence, events in runs:
+            fold.fold_runs(events, sequence)
     fold.finish()
     return known
 
