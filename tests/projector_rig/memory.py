@@ -9,10 +9,12 @@ from msgspec.json import decode
 
 from waterclock.core.domain.readmodel.rows import JobRow, RunRow
 from waterclock.core.domain.readmodel.run_stats import histogram_of
+from waterclock.core.domain.readmodel.short_life import StoredOneShot
 from waterclock.projector.fold.projection import Projection
 from waterclock.projector.read.positions import PositionMove, Positions
 from waterclock.projector.write.transaction import Row, RowBatch
 from waterclock.proto import names
+from waterclock.proto.events import RunQueued
 from waterclock.proto.spec import Schedule
 
 _KEYS = {
@@ -101,6 +103,22 @@ class MemoryStore:
         found = [row for row in self.tables["run_state"].values() if row[0] in wanted]
         assert len({row[0] for row in found}) == len(found)
         return {row[0]: RunRow(**dict(zip(RunRow.__struct_fields__, row, strict=True))) for row in found}
+
+    async def load_due_one_shots(
+        self, _: object, runs: Iterable[tuple[str, RunQueued]]
+    ) -> dict[str, StoredOneShot]:
+        found = {}
+        for job_id, queued in runs:
+            state = self.tables["job_state"].get((job_id,))
+            if (
+                state is not None
+                and state[2:6] == ("SCHEDULED", queued.scheduled, None, None)
+                and state[6:9] == (None, None, None)
+                and not state[10]
+                and self.tables["job_definitions"][(job_id,)][4] == queued.version
+            ):
+                found[job_id] = StoredOneShot(job_id, state[1], state[9])
+        return found
 
     async def load_jobs(self, _: object, job_ids: Iterable[str]) -> dict[str, JobRow]:
         found = {}

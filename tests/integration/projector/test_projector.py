@@ -2,12 +2,17 @@
 
 import asyncpg
 
-from projector_rig.builders import EVERY_MINUTE, T0, created, failed, queued, succeeded
+from projector_rig.builders import EVERY_MINUTE, T0, created, failed, queued, spec, succeeded
 from projector_rig.log import PARTITIONS, Log
 from projector_rig.service import caught_up, running_projector
-from waterclock.core.domain.instants import MINUTE
+from waterclock.core.domain.instants import MINUTE, datetime_of
+from waterclock.core.domain.readmodel.short_life import StoredOneShot
+from waterclock.projector.write.database import connect
+from waterclock.projector.write.transaction import load_due_one_shots
 from waterclock.proto.codec import encode
+from waterclock.proto.events import JobUpdated
 from waterclock.proto.names import partition_of, runs_subject
+from waterclock.proto.spec import Schedule
 
 
 async def test_jobs_and_runs_appear_in_the_tables(
@@ -86,3 +91,33 @@ async def test_a_life_that_is_in_the_log_twice_has_its_rows_once(
         ("two", "COMPLETED", 3, "SUCCESS"),
     ]
     assert await database.fetchval("SELECT sum(success) FROM waterclock.run_stats WHERE seconds = 60") == 4
+
+
+async def test_a_stored_one_shot_that_fires_is_over_unless_it_has_been_edited(
+    log: Log, nats_url: str, database_url: str, database: asyncpg.Connection
+) -> None:
+    soon = Schedule(schedule_type="FUTURE", schedule_time=datetime_of(T0 + MINUTE))
+    jobs = ("plain", "edited", "late")
+    version = await log.jobs(*(created(job, schedule=soon) for job in jobs), subject="plain")
+    await log.jobs(JobUpdated(job_id="edited", spec=spec(schedule=EVERY_MINUTE), at=T0 + 5, created_at=T0))
+    async with running_projector(nats_url, database_url):
+        await caught_up(nats_url, database_url)
+    times = {"plain": T0 + MINUTE, "edited": T0 + MINUTE, "late": T0 + 2 * MINUTE}
+    runs = {job: queued(job, time, version=version, once=True) for job, time in times.items()}
+    reader = await connect(database_url, name="test")
+    due = await load_due_one_shots(reader, runs.items())
+    await reader.close()
+    assert due == {"plain": StoredOneShot("plain", "default", T0)}
+    await log.runs(*runs.values())
+    await log.runs(*map(succeeded, runs.values()))
+    async with running_projector(nats_url, database_url):
+        await caught_up(nats_url, database_url)
+    found = await database.fetch(
+        "SELECT j.job_id, j.status, extract(epoch FROM j.next_run_at) * 1000000, r.status FROM waterclock.jobs j"
+        " JOIN waterclock.job_runs r USING (job_id) ORDER BY 1"
+    )
+    assert [tuple(row) for row in found] == [
+        ("edited", "SCHEDULED", T0 + 2 * MINUTE, "SUCCESS"),
+        ("late", "COMPLETED", None, "SUCCESS"),
+        ("plain", "COMPLETED", None, "SUCCESS"),
+    ]

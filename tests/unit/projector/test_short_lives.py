@@ -2,12 +2,13 @@
 cut, whatever else happens to them, and if frames are in it twice."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from projector_rig.builders import (
     EVERY_MINUTE,
@@ -21,15 +22,27 @@ from projector_rig.builders import (
     succeeded,
 )
 from projector_rig.memory import MemoryStore
-from waterclock.core.domain.instants import MINUTE, SECOND, datetime_of
+from waterclock.core.domain.ids import job_of, run_id
+from waterclock.core.domain.instants import HOUR, MINUTE, SECOND, datetime_of
 from waterclock.core.domain.readmodel import job_fold, short_life
 from waterclock.core.domain.readmodel.run_stats import exact_index, histogram_index
 from waterclock.projector.fold import projection
-from waterclock.projector.fold.projection import RowsWereThere
+from waterclock.projector.fold.batch_fold import BatchFold
+from waterclock.projector.fold.projection import FoldedBatch, RowsWereThere
 from waterclock.projector.fold.short_lives import ShortLives
 from waterclock.projector.read.batch_reader import Batch
 from waterclock.projector.read.messages import JobsMessage, RunsMessage
-from waterclock.proto.events import JobEvent, JobPaused, JobUpdated, RunEvent, ScheduleEnded
+from waterclock.proto.events import (
+    JobCreated,
+    JobEvent,
+    JobPaused,
+    JobUpdated,
+    RunEvent,
+    RunQueued,
+    RunRequested,
+    ScheduleEnded,
+    SkipRequested,
+)
 from waterclock.proto.spec import Schedule
 
 Step = JobsMessage | RunsMessage
@@ -77,6 +90,7 @@ def lives(draw: st.DrawFn, number: int) -> list[JobEvent | RunEvent]:
         handler=draw(st.sampled_from([None, "noop"])),
         priority=draw(st.integers(0, 1)),
         parent=draw(st.sampled_from([None, None, "flow@1"])),
+        once=birth.spec.schedule.schedule_type not in ("CRON", "INTERVAL") and draw(st.booleans()),
     )
     end = succeeded(
         run,
@@ -115,7 +129,20 @@ def logs(draw: st.DrawFn) -> list[Step]:
         told = [each for each in told if each]
     for twice in draw(st.lists(st.integers(0, len(frames) - 1), max_size=3)):
         frames.insert(draw(st.integers(twice + 1, len(frames))), frames[twice])
-    return [message_of(sequence, frame) for sequence, frame in enumerate(frames, 1)]
+    versions: dict[str, int] = {}
+    for sequence, (event,) in enumerate(frames, 1):
+        if isinstance(event, JobCreated):
+            versions.setdefault(event.job_id, sequence)
+    return [
+        message_of(sequence, (with_version(event, versions),)) for sequence, (event,) in enumerate(frames, 1)
+    ]
+
+
+def with_version(event: JobEvent | RunEvent, versions: Mapping[str, int]) -> JobEvent | RunEvent:
+    """A run is queued by the version in which its job was created."""
+    if not isinstance(event, RunQueued):
+        return event
+    return replace(event, version=versions[job_of(event.run_id)])
 
 
 def message_of(sequence: int, frame: Sequence[Any]) -> Step:
@@ -132,39 +159,63 @@ def batch_of(steps: Sequence[Step]) -> Batch:
     )
 
 
-def fold(steps: Sequence[Step], cuts: set[int], restarts: set[int], careful: bool = False) -> MemoryStore:
-    """The log in batches. Beginning anew after each refusal, and where it is said: with nothing remembered."""
+def fold(
+    steps: Sequence[Step],
+    cuts: Iterable[int] = (),
+    restarts: Iterable[int] = (),
+    kills: Iterable[int] = (),
+    careful: bool = False,
+) -> MemoryStore:
+    """The log in batches, each prepared while the one before it is being written. Beginning anew after each refusal,
+    and before the steps that are named, with nothing remembered; at a kill without what was not yet written."""
+    ends = sorted({*cuts, len(steps)} & set(range(1, len(steps) + 1)))
+    starts = [0, *ends[:-1]]
+    batches = [batch_of(steps[start:end]) for start, end in zip(starts, ends, strict=True)]
+    restarts_at = {starts.index(step) for step in restarts if step in starts[1:]}
+    kills_at = {starts.index(step) for step in kills if step in starts[1:]}
 
-    async def folded() -> MemoryStore:
-        store = MemoryStore()
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(projection, "load_runs", store.load_runs)
-            patched.setattr(projection, "load_jobs", store.load_jobs)
-            careful_through = _NEVER if careful else 0
+    async def write_all(store: MemoryStore) -> None:
+        careful_through = _NEVER if careful else 0
+        written = 0
+        while written < len(batches):
             folding = store.projection(careful_through)
-            ends = sorted({*cuts, len(steps)} & set(range(1, len(steps) + 1)))
-            for start, end in zip([0, *ends], ends, strict=False):
-                if start in restarts:
-                    folding = store.projection(careful_through)
-                batch = batch_of(steps[start:end])
-                try:
-                    await folding.write(await folding.prepare(batch), T0)
-                except RowsWereThere as error:
-                    careful_through = error.through
-                    folding = store.projection(careful_through)
-                    await folding.write(await folding.prepare(batch), T0)
-        return store
+            prepared: list[FoldedBatch] = []
+            try:
+                for number in range(written, len(batches)):
+                    if number in kills_at:
+                        kills_at.remove(number)
+                        prepared.clear()
+                        break
+                    if number in restarts_at and prepared:
+                        break
+                    prepared.append(await folding.prepare(batches[number]))
+                    if len(prepared) == 2:
+                        await folding.write(prepared.pop(0), T0)
+                        written += 1
+                for last in prepared:
+                    await folding.write(last, T0)
+                    written += 1
+            except RowsWereThere as error:
+                careful_through = error.through
 
-    return asyncio.run(folded())
+    store = MemoryStore()
+    with pytest.MonkeyPatch.context() as patched:
+        for load in (store.load_runs, store.load_jobs, store.load_due_one_shots):
+            patched.setattr(projection, load.__name__, load)
+        asyncio.run(write_all(store))
+    return store
 
 
-@given(steps=logs(), cuts=st.sets(st.integers(1, 25)), restarts=st.sets(st.integers(1, 25)))
+some_steps = st.sets(st.integers(1, 25))
+
+
+@given(steps=logs(), cuts=some_steps, restarts=some_steps, kills=some_steps)
 def test_the_rows_are_those_of_folding_one_by_one(
-    steps: list[Step], cuts: set[int], restarts: set[int]
+    steps: list[Step], cuts: set[int], restarts: set[int], kills: set[int]
 ) -> None:
-    one_by_one = fold(steps, cuts, set(), careful=True)
+    one_by_one = fold(steps, cuts, careful=True)
     assert one_by_one.refused == 0
-    assert fold(steps, cuts, restarts).contents() == one_by_one.contents()
+    assert fold(steps, cuts, restarts, kills).contents() == one_by_one.contents()
 
 
 def test_new_jobs_and_lives_that_are_over_are_taken_out_and_the_rest_is_left() -> None:
@@ -190,9 +241,60 @@ def test_new_jobs_and_lives_that_are_over_are_taken_out_and_the_rest_is_left() -
     }
 
 
+STORED = created("stored", schedule=Schedule(schedule_type="FUTURE", schedule_time=datetime_of(T0 + MINUTE)))
+ONLY_RUN = queued("stored", T0 + MINUTE, once=True)
+ONLY_END = succeeded(ONLY_RUN)
+
+
+def told(*events: JobEvent | RunEvent) -> list[Step]:
+    return [message_of(sequence, (event,)) for sequence, event in enumerate(events, 1)]
+
+
+def test_a_stored_one_shot_whose_run_is_in_a_batch_is_over_without_being_folded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = told(STORED, ONLY_RUN, ONLY_END)
+    expected = fold(steps, {1}, careful=True).contents()
+    monkeypatch.setattr(BatchFold, "fold_runs", lambda *_: pytest.fail("folded"))
+    assert fold(steps, {1}, {1}).contents() == expected
+    assert expected["job_state"][("stored",)][2] == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        (ONLY_END, started(ONLY_RUN), failed(ONLY_RUN)),
+        (ONLY_RUN, ONLY_END),
+        (queued("stored~part"), ONLY_RUN, ONLY_END),
+        (queued("stored~part"), JobUpdated(job_id="stored", spec=STORED.spec, at=T0 + 5, created_at=T0)),
+    ],
+)
+def test_what_comes_after_the_only_run_while_that_is_written_finds_it(
+    after: Sequence[JobEvent | RunEvent],
+) -> None:
+    steps = told(STORED, ONLY_RUN, ONLY_END, *after)
+    for cuts in ({1, 3}, {1, 4}, {1, 5}):
+        assert fold(steps, cuts, {1}).contents() == fold(steps, cuts, careful=True).contents()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        ScheduleEnded(run_id="stored", at=T0 + 5, version=0, reason="over"),
+        JobUpdated(job_id="stored", spec=spec(schedule=EVERY_MINUTE), at=T0 + 5, created_at=T0),
+        JobPaused(job_id="stored", spec=STORED.spec, at=T0 + 5, created_at=T0),
+        RunRequested(run_id=ONLY_RUN.run_id, at=T0 + 5, version=1, trigger="backfill"),
+        SkipRequested(run_id=run_id("stored", T0 + HOUR), at=T0 + 5, scheduled=T0 + HOUR),
+    ],
+)
+def test_a_one_shot_to_which_something_has_happened_is_folded(before: JobEvent | RunEvent) -> None:
+    steps = told(STORED, before, ONLY_RUN, ONLY_END)
+    assert fold(steps, {2}, {2}).contents() == fold(steps, {2}, careful=True).contents()
+
+
 def test_a_part_of_a_job_that_is_new_in_the_same_batch_is_in_its_namespace() -> None:
     steps = [message_of(1, (created("whole", namespace="acme"),)), message_of(2, (queued("whole~part"),))]
-    store = fold(steps, set(), set())
+    store = fold(steps)
     assert [row[2] for row in store.tables["run_state"].values()] == ["acme"]
 
 
@@ -204,7 +306,7 @@ def test_a_new_job_whose_first_fire_cannot_be_worked_out_is_stored_without(
 
     monkeypatch.setattr(short_life, "next_fire", fail)
     monkeypatch.setattr(job_fold, "compile_schedule", fail)
-    store = fold([message_of(1, (created("odd", schedule=EVERY_MINUTE), created("plain")))], set(), set())
+    store = fold([message_of(1, (created("odd", schedule=EVERY_MINUTE), created("plain")))])
     assert [(row[0], row[3]) for row in store.tables["job_state"].values()] == [
         ("odd", None),
         ("plain", None),
@@ -219,7 +321,7 @@ def test_a_definition_that_is_in_the_log_twice_is_refused_and_folded_again(betwe
     steps = [message_of(sequence, (event,)) for sequence, event in enumerate(life * 2, 1)]
     store = fold(steps, {3}, {3} if between else set())
     assert store.refused == (1 if between else 0)
-    assert store.contents() == fold(steps, {3}, set(), careful=True).contents()
+    assert store.contents() == fold(steps, {3}, careful=True).contents()
     assert len(store.tables["run_state"]) == 1
     assert store.tables["job_state"][("job",)][2] == "COMPLETED"
 

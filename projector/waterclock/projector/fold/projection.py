@@ -17,18 +17,30 @@ from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.readmodel.rows import dead_letter_row
 from waterclock.core.domain.readmodel.short_life import (
     NewJob,
+    OnlyRun,
     ShortLife,
+    StoredOneShot,
     definition_of,
     ended_state_of,
+    fired_state_of,
     new_state_of,
+    only_run_row,
     run_of,
 )
 from waterclock.core.runtime.tasks import Tasks
 from waterclock.projector.fold.batch_fold import BatchFold, Changes, KnownRows
-from waterclock.projector.fold.short_lives import ShortLives, count_successes, rows_known_of
+from waterclock.projector.fold.short_lives import ShortLives, count_successes, rows_known_of, run_events_of
 from waterclock.projector.read.batch_reader import Batch
 from waterclock.projector.read.positions import PositionMove, Positions, StreamEnd
-from waterclock.projector.write.transaction import ROW_REFUSED, Row, RowBatch, Store, load_jobs, load_runs
+from waterclock.projector.write.transaction import (
+    ROW_REFUSED,
+    Row,
+    RowBatch,
+    Store,
+    load_due_one_shots,
+    load_jobs,
+    load_runs,
+)
 from waterclock.projector.write.week_partitions import WeekPartitions
 from waterclock.proto.events import Instant, ScheduleEnded
 from waterclock.proto.verdicts import TERMINAL
@@ -83,21 +95,27 @@ class Projection:
         self._last = KnownRows()
         self._last_but_one: set[str] = set()
         self._last_new: Mapping[str, NewJob | ShortLife] = {}
+        self._last_only_runs: Mapping[str, OnlyRun] = {}
         self._part = min(positions.partitions, default=0)
 
     async def prepare(self, batch: Batch) -> FoldedBatch:
         self._drop_old()
-        known = self._known.jobs.keys() | self._last_new.keys()
+        known = self._known.jobs.keys() | self._last_new.keys() | self._last_only_runs.keys()
         lives = ShortLives(batch.jobs, batch.runs, known, self._careful_through)
-        new = {**lives.created, **lives.ended}
-        loaded = await self._load(lives, new, batch.runs[-1].stored_at if batch.runs else 0)
+        new: dict[str, NewJob | ShortLife] = {**lives.created, **lives.ended}
+        newest = batch.runs[-1].stored_at if batch.runs else 0
+        fired = await self._look_for_one_shots(lives, newest)
+        loaded = await self._load(lives, new, newest)
         fold = BatchFold(self._known, loaded)
         for sequence, jobs in lives.other_jobs:
             fold.fold_jobs(jobs, sequence)
         for sequence, runs in lives.other_runs:
             fold.fold_runs(runs, sequence)
         changes = fold.finish()
-        count_successes(lives.ended, changes.stats)
+        count_successes(
+            ((life[0].spec.namespace, life[2], life[4]) for life in lives.ended.values()), changes.stats
+        )
+        count_successes(((job.namespace, run[0], run[2]) for job, run in fired), changes.stats)
         for failure in changes.failures:
             extra = {"about": failure.subject_id, "sequence": failure.sequence}
             _log.error("left out what cannot be folded", extra=extra, exc_info=failure.error)
@@ -111,11 +129,12 @@ class Projection:
             jobs={**changes.job_states, **{job_id: new.job for job_id, new in changes.new_jobs.items()}},
         )
         self._last_new = new
+        self._last_only_runs = lives.only_runs
         moves = self.positions.moves_to(batch.ends)
         self.positions.apply(moves)
         return FoldedBatch(
             events=batch.events,
-            rows=rows_of(changes, self._part, lives.created.values(), lives.ended.values()),
+            rows=rows_of(changes, self._part, lives.created.values(), lives.ended.values(), fired),
             moves=moves,
             new_through=batch.jobs[-1].sequence if new else 0,
         )
@@ -135,6 +154,22 @@ class Projection:
         moves = self.positions.moves_to(ends)
         await self._store.write(RowBatch(), moves)
         self.positions.apply(moves)
+
+    async def _look_for_one_shots(
+        self, lives: ShortLives, newest: Instant
+    ) -> list[tuple[StoredOneShot, OnlyRun]]:
+        """Those that are as they were stored, with the only run of each. The others are given back."""
+        runs = lives.only_runs
+        known = self._known.runs
+        asked = [(job_id, run[0]) for job_id, run in runs.items() if run[0].run_id not in known]
+        due = await load_due_one_shots(self._reader, asked) if asked else {}
+        there = (
+            await load_runs(self._reader, [runs[job_id][0].run_id for job_id in due], newest) if due else {}
+        )
+        for job_id, run in [*runs.items()]:
+            if job_id not in due or run[0].run_id in there:
+                lives.give_back(job_id)
+        return [(due[job_id], run) for job_id, run in runs.items()]
 
     async def _load(
         self, lives: ShortLives, new: Mapping[str, NewJob | ShortLife], newest: Instant
@@ -156,19 +191,26 @@ class Projection:
                 job_ids.add(job_id.partition("~")[0])
         known = self._known
         for jobs in (self._last_new, new):
-            for job_id in job_ids & jobs.keys():
-                remembered = rows_known_of(jobs[job_id])
-                known.jobs.update(remembered.jobs)
-                known.runs.update(remembered.runs)
+            remembered = rows_known_of(jobs[job_id] for job_id in job_ids & jobs.keys())
+            known.jobs.update(remembered.jobs)
+            known.runs.update(remembered.runs)
         job_ids -= known.jobs.keys()
         run_ids -= known.runs.keys()
         if job_ids:
             known.jobs.update(await load_jobs(self._reader, job_ids))
-        if not run_ids:
-            return {}
-        rows = await load_runs(self._reader, run_ids, newest)
+        rows = await load_runs(self._reader, run_ids, newest) if run_ids else {}
         known.runs.update(rows)
+        for only_runs in (self._last_only_runs, lives.only_runs):
+            for job_id in only_runs.keys() & job_ids:
+                self._remember(only_runs[job_id])
         return {run_id: row.last_sequence for run_id, row in rows.items()}
+
+    def _remember(self, run: OnlyRun) -> None:
+        """Its job was loaded, but it may not have been written by then. If it was, this changes nothing."""
+        fold = BatchFold(self._known)
+        for sequence, events in run_events_of(run):
+            fold.fold_runs(events, sequence)
+        fold.finish()
 
     def _drop_old(self) -> None:
         """Runs that ended rarely have further events; beyond a limit, everything that can be loaded."""
@@ -205,6 +247,7 @@ def rows_of(
     part: int = 0,
     created: Collection[NewJob] = (),
     ended: Collection[ShortLife] = (),
+    fired: Collection[tuple[StoredOneShot, OnlyRun]] = (),
 ) -> RowBatch:
     """Plain tuples, so that the fold may go on changing its rows while these are written. `part`: of the counts."""
     new_jobs = changes.new_jobs.values()
@@ -212,7 +255,10 @@ def rows_of(
         inserts=_not_empty(
             job_definitions=[definition.row() for definition in new_jobs],
             job_state=[definition.job.state_row() for definition in new_jobs],
-            run_state=[astuple(row) for row in changes.new_runs.values()],
+            run_state=[
+                *(astuple(row) for row in changes.new_runs.values()),
+                *(only_run_row(job.job_id, job.namespace, run) for job, run in fired),
+            ],
         ),
         presumed_new=_not_empty(
             job_definitions=[*map(definition_of, created), *map(definition_of, ended)],
@@ -221,7 +267,10 @@ def rows_of(
         ),
         upserts=_not_empty(
             job_definitions=[definition.row() for definition in changes.changed_jobs.values()],
-            job_state=[job.state_row() for job in changes.job_states.values()],
+            job_state=[
+                *(job.state_row() for job in changes.job_states.values()),
+                *(fired_state_of(job, run) for job, run in fired),
+            ],
             run_state=[astuple(row) for row in changes.changed_runs.values()],
             earlier_attempts=[astuple(attempt) for attempt in changes.attempts],
             dead_letters=[dead_letter_row(row) for row in changes.dead.values()],
@@ -231,6 +280,7 @@ def rows_of(
         new_run_times=frozenset(
             {row.created_at // SECOND * SECOND for row in changes.new_runs.values()}
             | {life[2].at // SECOND * SECOND for life in ended}
+            | {run[0].at // SECOND * SECOND for _, run in fired}
         ),
     )
 

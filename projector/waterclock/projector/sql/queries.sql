@@ -15,13 +15,24 @@ SELECT * FROM run_state WHERE run_id = ANY($1::text[]);
 SELECT * FROM run_state WHERE run_id = ANY($1::text[]) AND created_at >= $2 AND created_at < $3;
 
 -- name: load_jobs
--- What the fold must know of some jobs.
+-- What the fold must know of some jobs. LIMIT 1: each by its key; else, for thousands of jobs among very many, the
+-- planner reads all there are.
 SELECT d.job_id, d.namespace, d.name, d.standing, d.version, d.armed_version, d.effective_from, d.created_at,
        d.spec -> 'schedule' AS schedule, s.status, s.next_run_at, s.last_fire_at, s.fire_sequence, s.ended_version,
        s.ended_time, s.ended_sequence, s.skipped
-  FROM job_definitions d
-  JOIN job_state s USING (job_id)
- WHERE d.job_id = ANY($1::text[]);
+  FROM unnest($1::text[]) AS wanted (job_id)
+ CROSS JOIN LATERAL (SELECT * FROM job_definitions WHERE job_id = wanted.job_id LIMIT 1) d
+ CROSS JOIN LATERAL (SELECT * FROM job_state WHERE job_id = wanted.job_id LIMIT 1) s;
+
+-- name: load_due_one_shots
+-- Of jobs without times of their own, by the version and the time of a run: those that were to run then and have not.
+-- LIMIT 1 as for load_jobs.
+SELECT s.job_id, s.namespace, s.created_at
+  FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS r (job_id, version, scheduled)
+ CROSS JOIN LATERAL (SELECT * FROM job_state WHERE job_id = r.job_id LIMIT 1) s
+ CROSS JOIN LATERAL (SELECT version FROM job_definitions WHERE job_id = r.job_id LIMIT 1) d
+ WHERE s.status = 'SCHEDULED' AND s.next_run_at = r.scheduled AND s.last_fire_at IS NULL
+   AND s.ended_version IS NULL AND s.ended_time IS NULL AND s.skipped = '{}' AND d.version = r.version;
 
 -- name: delete_dead_letters
 -- Runs that go on after all.

@@ -13,9 +13,10 @@ from msgspec.structs import astuple
 from waterclock.core.domain.ids import run_id as run_id_at
 from waterclock.core.domain.instants import DAY, SECOND
 from waterclock.core.domain.readmodel.rows import JobRow, RunRow
+from waterclock.core.domain.readmodel.short_life import StoredOneShot
 from waterclock.projector.read.positions import PositionMove
 from waterclock.projector.write.database import statement
-from waterclock.proto.events import Instant
+from waterclock.proto.events import Instant, RunQueued
 from waterclock.proto.spec import Schedule
 
 Row = tuple[Any, ...]
@@ -196,6 +197,16 @@ async def load_jobs(connection: asyncpg.Connection, job_ids: Iterable[str]) -> d
         )
         for row in rows
     }
+
+
+async def load_due_one_shots(
+    connection: asyncpg.Connection, runs: Iterable[tuple[str, RunQueued]]
+) -> dict[str, StoredOneShot]:
+    """Of jobs and their first runs, those jobs that have a row in which nothing has happened, and their time is that
+    of the run."""
+    asked = [(job_id, queued.version, queued.scheduled) for job_id, queued in runs]
+    rows = await connection.fetch(statement("load_due_one_shots"), *zip(*asked, strict=True))
+    return {row["job_id"]: StoredOneShot(*row) for row in rows}
 
 
 def _upsert_statement(table: str, columns: Sequence[str], source: str) -> str:

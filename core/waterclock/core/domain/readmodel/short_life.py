@@ -1,12 +1,15 @@
-"""The rows of a job that was created and no more than that, or created, queued once and succeeded, made at once from
-these events.
+"""The rows of a job that was created and no more than that, or whose only run was queued once and succeeded, made at
+once from these events.
 
-The first is what every schedule is when it is stored, the second what nearly every one-shot comes to. `job_fold` and
-`run_fold` make the same rows event by event, for whatever else may happen to a job, and a test tells both the same
-lives. What is here is only for lives whose rows it gets right: `is_its_run` and `is_its_end` say which.
+The first is what every schedule is when it is stored, the second what nearly every one-shot comes to, soon after it was
+created or when its time has come. `job_fold` and `run_fold` make the same rows event by event, for whatever else may
+happen to a job, and a test tells both the same lives. What is here is only for lives whose rows it gets right:
+`is_its_run`, `is_only_run` and `is_its_end` say which.
 """
 
 from typing import Any, TypeGuard
+
+from msgspec import Struct
 
 from waterclock.core.domain.readmodel.job_fold import TIMED
 from waterclock.core.domain.readmodel.rows import clean, definition_row, json_value
@@ -19,14 +22,24 @@ NewJob = tuple[JobCreated, int, Instant | None]
 """A job that was created, its version, and when it fires first."""
 ShortLife = tuple[JobCreated, int, RunQueued, int, RunSucceeded, int]
 """Each event with its sequence in the log. Plain tuples, because there is one for each of very many jobs."""
+OnlyRun = tuple[RunQueued, int, RunSucceeded, int]
+"""Of a one-shot that was stored before."""
+
+
+class StoredOneShot(Struct, frozen=True, gc=False):
+    """What the rows of its run need to know of a job that was to run once and has not yet."""
+
+    job_id: str
+    namespace: str
+    created_at: Instant
 
 
 def first_fire(created: JobCreated) -> Instant | None:
     """When a new job fires first; None: its schedule does not say, or cannot be read."""
     spec = created.spec
     schedule = spec.schedule
-    if created.first_fire is not None or schedule.schedule_type not in TIMED:
-        return created.first_fire
+    if schedule.schedule_type not in TIMED:
+        return None
     try:
         return next_fire(schedule, clean(spec.name) or "", counts_from(schedule, created.at))
     except InvalidSchedule:
@@ -34,16 +47,27 @@ def first_fire(created: JobCreated) -> Instant | None:
 
 
 def is_its_run(event: RunEvent, created: JobCreated) -> TypeGuard[RunQueued]:
-    """Whether this is the first event of the run that the job was created for: one that was to run at once. A part of
-    a run is none: it has a `~` behind its job's id, in which there may be one too."""
+    """Whether this is the first event of the run that the job was created for: one that was to run at once."""
     return (
         type(event) is RunQueued
         and created.spec.schedule.schedule_type == "IMMEDIATE"
-        and event.trigger == "schedule"
+        and _is_first_of_schedule(event, created.job_id)
+        and event.scheduled >= counts_from(created.spec.schedule, created.at)
+    )
+
+
+def is_only_run(event: RunEvent, job_id: str) -> TypeGuard[RunQueued]:
+    """Whether this is the first event of the run of a one-shot, as far as the event tells."""
+    return type(event) is RunQueued and event.once and _is_first_of_schedule(event, job_id)
+
+
+def _is_first_of_schedule(event: RunQueued, job_id: str) -> bool:
+    """A part of a run is none: it has a `~` behind its job's id, in which there may be one too."""
+    return (
+        event.trigger == "schedule"
         and event.attempt == 1
         and not event.again
-        and event.scheduled >= counts_from(created.spec.schedule, created.at)
-        and event.run_id.find("~", len(created.job_id)) < 0
+        and event.run_id.find("~", len(job_id)) < 0
     )
 
 
@@ -94,14 +118,38 @@ def ended_state_of(life: ShortLife) -> tuple[Any, ...]:
     )
 
 
+def fired_state_of(job: StoredOneShot, run: OnlyRun) -> tuple[Any, ...]:
+    """`job_state` of a one-shot that was stored, and whose run has ended."""
+    queued, first_sequence, _, last_sequence = run
+    return (
+        job.job_id,
+        job.namespace,
+        "COMPLETED",
+        None,
+        queued.scheduled,
+        first_sequence,
+        None,
+        queued.scheduled,
+        last_sequence,
+        job.created_at,
+        (),
+    )
+
+
 def run_of(life: ShortLife) -> tuple[Any, ...]:
     """`run_state`."""
-    created, _, queued, first_sequence, ended, last_sequence = life
+    created = life[0]
+    return only_run_row(created.job_id, created.spec.namespace, life[2:])
+
+
+def only_run_row(job_id: str, namespace: str, run: OnlyRun) -> tuple[Any, ...]:
+    """`run_state`."""
+    queued, first_sequence, ended, last_sequence = run
     at, ended_at = queued.at, ended.at
     return (
         queued.run_id,
-        created.job_id,
-        created.spec.namespace,
+        job_id,
+        namespace,
         queued.parent,
         queued.epoch,
         "SUCCESS",
