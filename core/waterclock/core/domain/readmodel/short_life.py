@@ -38,8 +38,8 @@ def first_fire(created: JobCreated) -> Instant | None:
     """When a new job fires first; None: its schedule does not say, or cannot be read."""
     spec = created.spec
     schedule = spec.schedule
-    if schedule.schedule_type not in TIMED:
-        return None
+    if created.first_fire is not None or schedule.schedule_type not in TIMED:
+        return created.first_fire
     try:
         return next_fire(schedule, clean(spec.name) or "", counts_from(schedule, created.at))
     except InvalidSchedule:

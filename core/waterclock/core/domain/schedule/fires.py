@@ -171,18 +171,11 @@ def compile(schedule: Schedule, name: str) -> Fires:
     fires that were taken. An immediate job fires when it is accepted and a dependent one when its dependencies
     ended: of neither does the schedule know the time, so both are without fires here.
     """
-    expressions = schedule.cron_expression
-    if (
-        len(expressions) == 1
-        and schedule.schedule_type == "CRON"
-        and schedule.start_at is None
-        and schedule.end_at is None
-        and not schedule.exclude
-    ):
-        text = expressions[0]
+    text = only_cron(schedule)
+    if text is not None:
         name = name if _is_hashed(text) else ""
         return _of_one_cron(text, schedule.timezone, schedule.dst_gap, schedule.dst_overlap, name)
-    return _compile(schedule, name if any(map(_is_hashed, expressions)) else "")
+    return _compile(schedule, name if any(map(_is_hashed, schedule.cron_expression)) else "")
 
 
 def counts_from(schedule: Schedule, accepted: Instant) -> Instant:
