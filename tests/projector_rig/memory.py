@@ -112,12 +112,13 @@ class MemoryStore:
             state = self.tables["job_state"].get((job_id,))
             if (
                 state is not None
-                and state[2:6] == ("SCHEDULED", queued.scheduled, None, None)
-                and state[6:9] == (None, None, None)
+                and state[2] == "SCHEDULED"
+                and (state[9] if state[3] is None else state[3]) == queued.scheduled
+                and state[4:9] == (None, None, None, None, None)
                 and not state[10]
                 and self.tables["job_definitions"][(job_id,)][4] == queued.version
             ):
-                found[job_id] = StoredOneShot(job_id, state[1], state[9])
+                found[job_id] = StoredOneShot(job_id, state[1], state[9], state[3] is not None)
         return found
 
     async def load_jobs(self, _: object, job_ids: Iterable[str]) -> dict[str, JobRow]:

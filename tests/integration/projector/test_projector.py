@@ -98,16 +98,21 @@ async def test_a_stored_one_shot_that_fires_is_over_unless_it_has_been_edited(
 ) -> None:
     soon = Schedule(schedule_type="FUTURE", schedule_time=datetime_of(T0 + MINUTE))
     jobs = ("plain", "edited", "late")
-    version = await log.jobs(*(created(job, schedule=soon) for job in jobs), subject="plain")
+    version = await log.jobs(
+        *(created(job, schedule=soon) for job in jobs), created("at-once"), subject="plain"
+    )
     await log.jobs(JobUpdated(job_id="edited", spec=spec(schedule=EVERY_MINUTE), at=T0 + 5, created_at=T0))
     async with running_projector(nats_url, database_url):
         await caught_up(nats_url, database_url)
-    times = {"plain": T0 + MINUTE, "edited": T0 + MINUTE, "late": T0 + 2 * MINUTE}
+    times = {"plain": T0 + MINUTE, "edited": T0 + MINUTE, "late": T0 + 2 * MINUTE, "at-once": T0}
     runs = {job: queued(job, time, version=version, once=True) for job, time in times.items()}
     reader = await connect(database_url, name="test")
     due = await load_due_one_shots(reader, runs.items())
     await reader.close()
-    assert due == {"plain": StoredOneShot("plain", "default", T0)}
+    assert due == {
+        "plain": StoredOneShot("plain", "default", T0, timed=True),
+        "at-once": StoredOneShot("at-once", "default", T0, timed=False),
+    }
     await log.runs(*runs.values())
     await log.runs(*map(succeeded, runs.values()))
     async with running_projector(nats_url, database_url):
@@ -117,6 +122,7 @@ async def test_a_stored_one_shot_that_fires_is_over_unless_it_has_been_edited(
         " JOIN waterclock.job_runs r USING (job_id) ORDER BY 1"
     )
     assert [tuple(row) for row in found] == [
+        ("at-once", "COMPLETED", None, "SUCCESS"),
         ("edited", "SCHEDULED", T0 + 2 * MINUTE, "SUCCESS"),
         ("late", "COMPLETED", None, "SUCCESS"),
         ("plain", "COMPLETED", None, "SUCCESS"),

@@ -250,10 +250,13 @@ def told(*events: JobEvent | RunEvent) -> list[Step]:
     return [message_of(sequence, (event,)) for sequence, event in enumerate(events, 1)]
 
 
+@pytest.mark.parametrize(
+    ("stored", "run"), [(STORED, ONLY_RUN), (created("stored"), queued("stored", once=True))]
+)
 def test_a_stored_one_shot_whose_run_is_in_a_batch_is_over_without_being_folded(
-    monkeypatch: pytest.MonkeyPatch,
+    stored: JobEvent, run: RunQueued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = told(STORED, ONLY_RUN, ONLY_END)
+    steps = told(stored, run, succeeded(run))
     expected = fold(steps, {1}, careful=True).contents()
     monkeypatch.setattr(BatchFold, "fold_runs", lambda *_: pytest.fail("folded"))
     assert fold(steps, {1}, {1}).contents() == expected
@@ -289,6 +292,22 @@ def test_what_comes_after_the_only_run_while_that_is_written_finds_it(
 )
 def test_a_one_shot_to_which_something_has_happened_is_folded(before: JobEvent | RunEvent) -> None:
     steps = told(STORED, before, ONLY_RUN, ONLY_END)
+    assert fold(steps, {2}, {2}).contents() == fold(steps, {2}, careful=True).contents()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        JobUpdated(job_id="now", spec=spec(), at=T0 + 5, created_at=T0, due_now=T0 + 5),
+        JobPaused(job_id="now", spec=spec(), at=T0 + 5, created_at=T0),
+        RunRequested(run_id=run_id("now", T0), at=T0 + 5, version=1, trigger="backfill"),
+    ],
+)
+def test_a_job_that_waits_to_run_and_to_which_something_has_happened_is_folded(
+    before: JobEvent | RunEvent,
+) -> None:
+    run = queued("now", once=True)
+    steps = told(created("now"), before, run, succeeded(run))
     assert fold(steps, {2}, {2}).contents() == fold(steps, {2}, careful=True).contents()
 
 

@@ -25,13 +25,13 @@ SELECT d.job_id, d.namespace, d.name, d.standing, d.version, d.armed_version, d.
  CROSS JOIN LATERAL (SELECT * FROM job_state WHERE job_id = wanted.job_id LIMIT 1) s;
 
 -- name: load_due_one_shots
--- Of jobs without times of their own, by the version and the time of a run: those that were to run then and have not.
--- LIMIT 1 as for load_jobs.
-SELECT s.job_id, s.namespace, s.created_at
+-- Of one-shots, by the version and the time of a run: those that were to run then and have not. One that was to run at
+-- once has no next time, and its run is named after its creation. LIMIT 1 as for load_jobs.
+SELECT s.job_id, s.namespace, s.created_at, s.next_run_at IS NOT NULL AS timed
   FROM unnest($1::text[], $2::bigint[], $3::timestamptz[]) AS r (job_id, version, scheduled)
  CROSS JOIN LATERAL (SELECT * FROM job_state WHERE job_id = r.job_id LIMIT 1) s
  CROSS JOIN LATERAL (SELECT version FROM job_definitions WHERE job_id = r.job_id LIMIT 1) d
- WHERE s.status = 'SCHEDULED' AND s.next_run_at = r.scheduled AND s.last_fire_at IS NULL
+ WHERE s.status = 'SCHEDULED' AND coalesce(s.next_run_at, s.created_at) = r.scheduled AND s.last_fire_at IS NULL
    AND s.ended_version IS NULL AND s.ended_time IS NULL AND s.skipped = '{}' AND d.version = r.version;
 
 -- name: delete_dead_letters

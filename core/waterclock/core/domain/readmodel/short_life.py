@@ -32,6 +32,8 @@ class StoredOneShot(Struct, frozen=True, gc=False):
     job_id: str
     namespace: str
     created_at: Instant
+    timed: bool
+    """It was not to run at once, but at a time."""
 
 
 def first_fire(created: JobCreated) -> Instant | None:
@@ -119,15 +121,15 @@ def ended_state_of(life: ShortLife) -> tuple[Any, ...]:
 
 
 def fired_state_of(job: StoredOneShot, run: OnlyRun) -> tuple[Any, ...]:
-    """`job_state` of a one-shot that was stored, and whose run has ended."""
+    """`job_state` of a one-shot that was stored, and whose run has ended. What was to run at once has no fires."""
     queued, first_sequence, _, last_sequence = run
     return (
         job.job_id,
         job.namespace,
         "COMPLETED",
         None,
-        queued.scheduled,
-        first_sequence,
+        queued.scheduled if job.timed else None,
+        first_sequence if job.timed else None,
         None,
         queued.scheduled,
         last_sequence,
