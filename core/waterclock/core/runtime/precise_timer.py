@@ -8,12 +8,15 @@ import asyncio
 import ctypes
 import os
 import sys
+import time
 from collections.abc import Callable
 from math import ceil
 
 _SECOND = 1_000_000_000
 _CLOCK_MONOTONIC = 1
-_TFD_TIMER_ABSTIME = 1
+_RELATIVE = 0
+"""From now on, not an absolute time: libfaketime, which stands in for the wall clock in the fault suite, shifts absolute
+timers of the monotonic clock, too."""
 
 
 class _Timespec(ctypes.Structure):
@@ -42,7 +45,7 @@ class PreciseTimer:
     def set(self, moment: float) -> None:
         """On the monotonic clock, in seconds. Instead of what was set before; never early."""
         if _libc is not None and self._file is not None:
-            self._set_file(_libc, self._file, max(1, ceil(moment * _SECOND)))
+            self._set_file(_libc, self._file, max(1, ceil((moment - time.monotonic()) * _SECOND)))
             return
         if self._handle is not None:
             self._handle.cancel()
@@ -62,9 +65,9 @@ class PreciseTimer:
             self._file = None
 
     def _set_file(self, libc: ctypes.CDLL, file: int, nanoseconds: int) -> None:
-        """To 0 means never."""
+        """So long from now. 0 means never."""
         value = _Itimerspec(_Timespec(0, 0), _Timespec(*divmod(nanoseconds, _SECOND)))
-        _checked(libc.timerfd_settime(file, _TFD_TIMER_ABSTIME, ctypes.byref(value), None))
+        _checked(libc.timerfd_settime(file, _RELATIVE, ctypes.byref(value), None))
 
     def _read(self) -> None:
         assert self._file is not None
