@@ -330,13 +330,44 @@ def test_rates_are_of_the_last_seconds() -> None:
     assert rate.per_second(100.0) == 0
 
 
-def test_a_bulk_call_is_held_as_long_as_schedulers_take_to_read_what_came_before_it() -> None:
+def held(by: Throttle, now: float = 0.0, *, soon: bool = True) -> float:
+    """How long a call of a thousand would be held by itself."""
+    seconds = by.hold(1_000, now, soon=soon)
+    by.release(1_000)
+    return seconds
+
+
+def test_a_bulk_call_is_held_as_long_as_there_is_work_before_it() -> None:
     by = Throttle()
-    assert by.hold_seconds(soon=True) == 0.0, "nothing is unread"
-    by.heard(SystemLoad(unread=5_000, ended_per_second=1_000))
-    assert 0.0 < by.hold_seconds(soon=True) < 0.5, "they read faster than they have had to do"
-    assert by.hold_seconds(soon=False) == 0.0, "what is only put away is read faster still"
-    by.heard(SystemLoad(unread=5_000, ended_per_second=50_000))
-    assert by.hold_seconds(soon=True) == 0.0
-    by.heard(SystemLoad(unread=5_000_000))
-    assert by.hold_seconds(soon=True) == 2.0, "whoever is held for longer believes that nobody is there"
+    assert held(by) == 0.0, "there is none"
+    by.heard(SystemLoad(to_drain=5_000, unread=5_000, ended_per_second=1_000))
+    assert 0.0 < held(by) < 0.5, "more is done than was shown yet"
+    assert held(by, soon=False) == 0.0, "what is only put away takes less"
+    by.heard(SystemLoad(to_drain=50_000, ended_per_second=20_000))
+    assert 2.0 < held(by) < 2.5, "what is due and not decided is before it, too"
+    assert held(by, soon=False) == 0.0, "but not before what is due later"
+    by.heard(SystemLoad(to_drain=5_000, unread=5_000, ended_per_second=50_000))
+    assert held(by) == 0.0
+    by.heard(SystemLoad(to_drain=5_000_000))
+    assert held(by) == 3.0, "whoever is held for longer believes that nobody is there"
+
+
+def test_what_was_done_since_the_load_was_heard_of_is_not_waited_for() -> None:
+    by = Throttle()
+    by.heard(SystemLoad(to_drain=20_000, ended_per_second=20_000), now=10.0)
+    assert held(by, 10.0) == pytest.approx(0.85)
+    assert held(by, 10.5) == pytest.approx(0.35)
+    assert by.take("default", 10.5, soon=10_000) is None
+    assert held(by, 10.5) == pytest.approx(0.85), "what was accepted since is waited for"
+    assert held(by, 12.0) == 0.0
+
+
+def test_bulk_calls_are_taken_in_turn_at_the_rate_at_which_work_is_done() -> None:
+    by = Throttle()
+    by.heard(SystemLoad(ended_per_second=20_000))
+    turns = [by.hold(1_000, 0.0, soon=True) for _ in range(20)]
+    assert turns[:4] == [0.0] * 4, "a moment's worth of work is taken at once"
+    assert turns[4:] == pytest.approx([number * 0.05 - 0.15 for number in range(4, 20)])
+    for _ in turns:
+        by.release(1_000)
+    assert held(by) == 0.0

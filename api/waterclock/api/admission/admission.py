@@ -84,12 +84,21 @@ class Admission:
     async def admit_jobs(self, lines: list[Raw], namespace: str) -> None:
         """Definitions that nobody has looked at: all of them or none."""
         await self._refresh(wait=True)
-        if len(lines) >= _BULK and (hold := self._throttle.hold_seconds(soon=self._look_soon(lines))):
-            await asyncio.sleep(hold)
+        if len(lines) >= _BULK:
+            await self._hold(lines)
         soon = len(lines)
         if self._throttle.slows(namespace):
             soon = count_due_within(lines, now_us(), self._throttle.horizon_seconds)
         self._take(namespace, soon=soon, later=len(lines) - soon)
+
+    async def _hold(self, lines: list[Raw]) -> None:
+        count = len(lines)
+        seconds = self._throttle.hold(count, time.monotonic(), soon=self._look_soon(lines))
+        try:
+            if seconds:
+                await asyncio.sleep(seconds)
+        finally:
+            self._throttle.release(count)
 
     def _look_soon(self, lines: list[Raw]) -> bool:
         """Whether any of three is due soon: of a bulk call nearly always all are, or none."""
@@ -131,7 +140,7 @@ class Admission:
         now = time.monotonic()
         age = now - self._read_at
         if age > _FORGOTTEN_SECONDS:
-            self._throttle.heard(SystemLoad())
+            self._throttle.heard(SystemLoad(), now=now)
         if now - self._tried_at > _READ_EVERY and (self._reading is None or self._reading.done()):
             self._tried_at = now
             self._reading = self._tasks.spawn(self._read(), name="reader of heartbeats")
@@ -157,5 +166,6 @@ class Admission:
                 apis += len(await self.others())
         except LogError:
             return
-        self._throttle.heard(load, apis, since=self._throttle.accepted_in_all - before)
         self._read_at = time.monotonic()
+        since = self._throttle.accepted_in_all - before
+        self._throttle.heard(load, apis, since=since, now=self._read_at)

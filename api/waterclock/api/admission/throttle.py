@@ -22,13 +22,15 @@ _PART_OF_DRAIN = 7.0
 _LONGEST_WAIT = 10.0
 """Who waits for a part of the drain time comes back before there is nothing to do, and as seldom as is of use."""
 _LONGEST_DEBT = 30.0
-_READ_AT_ONCE = 0.25
-_SOON_READ_RATE = 10_000.0
-_LATER_READ_RATE = 40_000.0
-"""Definitions a second that schedulers read at least, if they have to. To be careful with what they have not shown yet
-would hold callers back for the first seconds of every flood. Those of jobs that are due soon are read beside the runs
-that they make; the others are only put away."""
-_LONGEST_HOLD = 2.0
+_UNHELD_SECONDS = 0.15
+"""Bulk calls are held while more work than this is before them. A job whose run is over within a second is read,
+decided and written to Postgres in one step of each; one that waits costs half as much again."""
+_LONGEST_HOLD = 3.0
+"""Clients with a limit of five seconds are common."""
+_SOON_RATE = 12_000.0
+_LATER_RATE = 40_000.0
+"""Jobs a second that are done at least, if there are so many: to be careful with what has not been shown yet would hold
+callers back for the first seconds of every flood. Those that are due soon are run, the others are only put away."""
 _SPREAD = 1.5
 """Callers that are refused at the same moment are told to come back at different ones."""
 
@@ -54,12 +56,16 @@ class Throttle:
         self.accepted_in_all = 0
         self._unheard = 0
         """Jobs accepted since the load was heard of."""
+        self._heard_at = 0.0
+        self._held = 0
+        """Jobs of bulk calls that are held."""
         self._soon = Shares()
         self._later = Shares()
 
-    def heard(self, load: SystemLoad, apis: int = 1, *, since: int = 0) -> None:
+    def heard(self, load: SystemLoad, apis: int = 1, *, since: int = 0, now: float = 0.0) -> None:
         """`since`: of the jobs accepted here, how many the heartbeats cannot have counted."""
         self.load, self.apis, self._unheard = load, max(1, apis), since
+        self._heard_at = now
 
     @property
     def horizon_seconds(self) -> float:
@@ -74,12 +80,23 @@ class Throttle:
     def _is_behind(self) -> bool:
         return self.load.drain_seconds(self._unheard) > DRAIN_LIMIT_SECONDS
 
-    def hold_seconds(self, *, soon: bool) -> float:
-        """How long a bulk call is held before it is taken. The schedulers read definitions in the order in which they
-        were written: what one caller puts there is between another caller's job and its run."""
-        unread = self.load.unread + self._unheard
-        read_seconds = unread / max(self.load.intake_rate, _SOON_READ_RATE if soon else _LATER_READ_RATE)
-        return min(max(0.0, read_seconds - _READ_AT_ONCE), _LONGEST_HOLD)
+    def hold(self, count: int, now: float, *, soon: bool) -> float:
+        """How many seconds a bulk call of so many jobs is held before it is taken; to be released then.
+
+        Whoever is held has its turn after those that were before it. What was done since the load was heard of is
+        reckoned by the rate: heartbeats are half a second old, and in that time more comes in than may wait."""
+        if soon:
+            rate = max(self.load.intake_rate, _SOON_RATE)
+            ahead = max(0.0, self.load.to_drain + self._unheard - rate * (now - self._heard_at))
+        else:
+            rate = max(self.load.intake_rate, _LATER_RATE)
+            ahead = self.load.unread + self._unheard
+        seconds = (ahead + self._held) / rate - _UNHELD_SECONDS
+        self._held += count
+        return min(max(0.0, seconds), _LONGEST_HOLD)
+
+    def release(self, count: int) -> None:
+        self._held -= count
 
     @property
     def slows_all(self) -> bool:

@@ -15,8 +15,8 @@ from math import ceil
 _SECOND = 1_000_000_000
 _CLOCK_MONOTONIC = 1
 _RELATIVE = 0
-"""From now on, not an absolute time: libfaketime, which stands in for the wall clock in the fault suite, shifts absolute
-timers of the monotonic clock, too."""
+"""From now on, not an absolute time: libfaketime, which stands in for the wall clock in the fault suite, shifts
+absolute timers of the monotonic clock, too."""
 
 
 class _Timespec(ctypes.Structure):
