@@ -185,7 +185,7 @@ async def measure(runs: int, explain: bool, only: str) -> None:
 
 async def count_hours(url: str) -> None:
     counting = await connect(url, name="bench", patience=600)
-    hours = JobStats(counting, lambda: 0)
+    hours = JobStats(counting)
     taken = []
     for _ in range(8 * 24):
         hours._not_before = 0.0

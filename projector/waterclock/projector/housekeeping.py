@@ -3,7 +3,6 @@ of jobs went, and deletes what is past its retention."""
 
 import asyncio
 import logging
-from itertools import count
 
 from waterclock.core.jetstream.bucket import Bucket
 from waterclock.core.jetstream.connection import Connection
@@ -12,6 +11,7 @@ from waterclock.core.runtime.clock import now_us
 from waterclock.core.runtime.processes.supervisor import Backoff
 from waterclock.core.runtime.settings import Settings
 from waterclock.projector.fleet_tables import FleetTables
+from waterclock.projector.flood import Flood
 from waterclock.projector.job_stats import JobStats
 from waterclock.projector.membership import Membership
 from waterclock.projector.metrics import METRICS
@@ -20,8 +20,6 @@ from waterclock.projector.write.database import TRANSIENT, connect
 from waterclock.projector.write.week_partitions import WeekPartitions
 
 _EVERY = 2.0
-_RETENTION_EVERY = 30
-"""Rounds."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,13 +56,14 @@ class Housekeeping:
         try:
             fleet_tables = FleetTables(self._log, self._control, database)
             retention = Retention(database, WeekPartitions(database), self._settings.retention_days)
-            job_stats = JobStats(database, lambda: METRICS.events)
-            for round_number in count():
+            job_stats = JobStats(database)
+            flood = Flood(lambda: METRICS.events)
+            while True:
                 if 0 in self._membership.partitions:
+                    is_flooded = flood.is_on()
                     await fleet_tables.refresh(now_us())
-                    await job_stats.count_next()
-                    if round_number % _RETENTION_EVERY == 0:
-                        await retention.delete_expired(now_us())
+                    await job_stats.count_next(is_flooded=is_flooded)
+                    await retention.keep(now_us(), is_flooded=is_flooded)
                 await asyncio.sleep(_EVERY)
         finally:
             database.terminate()

@@ -20,8 +20,6 @@ from waterclock.projector.write.database import statement
 _SHARE = 20
 """After each count, a pause so many times as long."""
 _LEAST_PAUSE = 5.0
-_FLOOD = 3_000.0
-"""Events folded in a second."""
 _LATEST = 600.0
 _MOST_SECONDS = 60
 """An hour that takes longer is left out: of so many runs nearly all are of jobs that run once."""
@@ -30,24 +28,14 @@ _log = logging.getLogger(__name__)
 
 
 class JobStats:
-    """`folded`: how many events have been, up to now."""
-
-    def __init__(
-        self,
-        database: asyncpg.Connection,
-        folded: Callable[[], int],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, database: asyncpg.Connection, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
-        self._folded = folded
         self._clock = clock
-        self._seen = (clock(), folded())
         self._not_before = clock()
 
-    async def count_next(self) -> bool:
+    async def count_next(self, *, is_flooded: bool = False) -> bool:
         """Count an hour, if it is time and one has changed. Returns whether it was counted."""
         began = self._clock()
-        is_flooded = self._is_flooded(began)
         if began < self._not_before + (_LATEST if is_flooded else 0.0):
             return False
         stale = await self._database.fetchrow(statement("stale_job_hour"))
@@ -56,11 +44,6 @@ class JobStats:
         taken = self._clock() - began
         self._not_before = began + taken + max(_LEAST_PAUSE if stale is None else 0.0, _SHARE * taken)
         return stale is not None
-
-    def _is_flooded(self, now: float) -> bool:
-        """Whether many events were folded since it was last asked."""
-        (before, had), self._seen = self._seen, (now, self._folded())
-        return self._seen[1] - had > _FLOOD * (now - before)
 
     async def _count(self, hour: int, fingerprint: int) -> None:
         try:

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import asyncpg
 
+from waterclock.projector.flood import Flood
 from waterclock.projector.job_stats import JobStats
 
 
@@ -20,9 +21,8 @@ class Nothing:
 class Hours:
     def __init__(self) -> None:
         self.now, self.folded, self.database = 1000.0, 0, Nothing()
-        self.stats = JobStats(
-            cast(asyncpg.Connection, self.database), lambda: self.folded, clock=lambda: self.now
-        )
+        self.flood = Flood(lambda: self.folded, clock=lambda: self.now)
+        self.stats = JobStats(cast(asyncpg.Connection, self.database), clock=lambda: self.now)
 
     async def looks_during(self, seconds: int, events_a_second: int) -> int:
         """Asked every other second, as housekeeping does."""
@@ -30,7 +30,7 @@ class Hours:
         for _ in range(0, seconds, 2):
             self.now += 2
             self.folded += 2 * events_a_second
-            await self.stats.count_next()
+            await self.stats.count_next(is_flooded=self.flood.is_on())
         return self.database.asked - before
 
 

@@ -183,14 +183,20 @@ INSERT INTO job_stats_hours VALUES ($1, $2, now())
     ON CONFLICT (hour) DO UPDATE SET fingerprint = excluded.fingerprint, counted_at = excluded.counted_at;
 
 -- name: delete_runs_by_age
--- Ended runs of jobs that keep them for fewer days than the system.
-WITH gone AS (
-     DELETE FROM run_state r
-      USING job_definitions d
-      WHERE d.has_retention
-        AND r.job_id = d.job_id
-        AND r.end_time < $1::timestamptz - make_interval(secs => (d.spec #>> '{retention,days}')::double precision * 86400)
-        AND r.status IN ('SUCCESS', 'FAILED', 'TIMED_OUT', 'CANCELLED', 'SKIPPED', 'MISSED')
+-- Ended runs of jobs that keep them for fewer days than the system. Job by job, so that nothing is read where there are
+-- none; a planner without statistics would rather join all runs.
+WITH beyond AS (
+     SELECT r.run_id, r.created_at
+       FROM job_definitions d
+      CROSS JOIN LATERAL (
+            SELECT run_id, created_at FROM run_state
+             WHERE job_id = d.job_id
+               AND end_time < $1::timestamptz - make_interval(secs => (d.spec #>> '{retention,days}')::double precision * 86400)
+               AND status IN ('SUCCESS', 'FAILED', 'TIMED_OUT', 'CANCELLED', 'SKIPPED', 'MISSED')
+             LIMIT 10000) r
+      WHERE d.has_retention AND d.spec #>> '{retention,days}' IS NOT NULL),
+     gone AS (
+     DELETE FROM run_state r USING beyond b WHERE r.run_id = b.run_id AND r.created_at = b.created_at
   RETURNING r.run_id, r.created_at),
      attempts AS (
      DELETE FROM earlier_attempts a USING gone WHERE a.run_id = gone.run_id AND a.created_at = gone.created_at),
@@ -228,15 +234,26 @@ WITH beyond AS (
 SELECT count(*) FROM gone;
 
 -- name: delete_jobs
--- Jobs that will not fire again, changed last before a time, and without a run left.
-WITH over AS (
-     SELECT s.job_id
-       FROM job_definitions d
-       JOIN job_state s USING (job_id)
-      WHERE d.created_at < $1 AND d.updated_at < $1
-        AND s.status IN ('CANCELLED', 'COMPLETED')
-        AND NOT EXISTS (SELECT FROM run_state r WHERE r.job_id = s.job_id)
-      LIMIT 10000),
+-- Jobs that will not fire again, changed last before a time, and without a run left. Namespace by namespace, by the index
+-- of when they were created: young jobs are not read.
+WITH RECURSIVE namespaces AS (
+     (SELECT namespace FROM job_definitions ORDER BY namespace LIMIT 1)
+      UNION ALL
+     SELECT next.namespace
+       FROM namespaces n
+      CROSS JOIN LATERAL (SELECT namespace FROM job_definitions WHERE namespace > n.namespace ORDER BY namespace LIMIT 1) next),
+     over AS (
+     SELECT old.job_id
+       FROM namespaces n
+      CROSS JOIN LATERAL (
+            SELECT d.job_id
+              FROM job_definitions d
+              JOIN job_state s USING (job_id)
+             WHERE d.namespace = n.namespace AND d.created_at < $1 AND d.updated_at < $1
+               AND s.status IN ('CANCELLED', 'COMPLETED')
+               AND NOT EXISTS (SELECT FROM run_state r WHERE r.job_id = d.job_id)
+             ORDER BY d.created_at
+             LIMIT $2) old),
      states AS (
      DELETE FROM job_state s USING over WHERE s.job_id = over.job_id)
 DELETE FROM job_definitions d USING over WHERE d.job_id = over.job_id;
