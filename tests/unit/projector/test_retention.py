@@ -43,8 +43,9 @@ class Kept:
     async def looks_during(self, span: int, *, is_flooded: bool) -> tuple[int, int]:
         """How often it was looked for what jobs keep less of, and for jobs to delete, when asked every other second."""
         self.database.asked.clear()
-        for self.now in range(self.now, self.now + span, 2 * SECOND):
+        for _ in range(0, span, 2 * SECOND):
             await self.retention.keep(self.now, is_flooded=is_flooded)
+            self.now += 2 * SECOND
         asked = self.database.asked
         return asked.count(statement("delete_runs_by_age")), asked.count(statement("delete_jobs"))
 
