@@ -1,5 +1,5 @@
-"""Whether so much is folded just now that whatever can wait should: to delete and to count takes Postgres from those who
-fold, in a flood of runs for seconds."""
+"""Whether so much is folded just now that whatever can wait should: to delete and to count takes Postgres from those
+who fold, in a flood of runs for seconds."""
 
 import time
 from collections.abc import Callable

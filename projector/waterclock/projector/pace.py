@@ -33,6 +33,11 @@ class Pace:
         self._wanted_until = self._loop.time() + _WANTED
         self._reader.enough()
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits, or has just now."""
+        return self._loop.time() < self._wanted_until
+
     async def next_batch(self) -> float:
         """Wait until it is time to fold; answers the time."""
         while not await self._reader.gather(MOST_EVENTS, self._began + self._gap() - self._loop.time()):
@@ -50,4 +55,4 @@ class Pace:
 
     def _gap(self) -> float:
         gap, wanted = next(gaps for least, *gaps in _GAPS if self._events >= least)
-        return wanted if self._loop.time() < self._wanted_until else gap
+        return wanted if self.is_wanted else gap

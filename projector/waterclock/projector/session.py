@@ -86,7 +86,8 @@ class Session:
 
     async def _fold_once(self) -> None:
         began = await self._pace.next_batch()
-        folded = await self._projection.prepare(self._reader.take(MOST_EVENTS))
+        batch = self._reader.take(MOST_EVENTS, hurry=self._pace.is_wanted)
+        folded = await self._projection.prepare(batch)
         await self._pipeline.begin(lambda: self._write(folded, began))
         self._pace.folded(folded.events)
 

@@ -150,15 +150,15 @@ async def test_a_batch_that_is_cut_has_what_was_stored_first_of_both_streams(log
     assert found == stored
 
 
-async def test_in_a_large_batch_definitions_wait_for_their_runs(
+async def test_in_a_flood_definitions_wait_for_their_runs_once(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They would be written now and changed with the next batch. Without any run there is nothing to wait for."""
-    monkeypatch.setattr(batch_reader, "_PLENTY", 2)
+    """They would be written now and changed with the next batch. But they wait for one only, whatever that has."""
+    monkeypatch.setattr(batch_reader, "_PLENTY", 1)
     partition = partition_of("job", PARTITIONS)
     version = await log.jobs(created("job"))
-    cursor = Cursor(jobs=version, time=0)
-    await log.frame(partition, Frame(writer="w", events=(queued("job"),), cursor=cursor))
+    frame = Frame(writer="w", events=(queued("job"),), cursor=Cursor(jobs=version, time=0))
+    await log.frame(partition, frame)
     await log.jobs(created("job", name="later"))
     async with BatchReader.open(log.connection, from_the_beginning(partition)) as reader:
 
@@ -167,6 +167,42 @@ async def test_in_a_large_batch_definitions_wait_for_their_runs(
             return reader.waiting == 3
 
         await eventually(all_are_there)
-        first, second = reader.take(100), reader.take(100)
-    assert (len(first.jobs), len(first.runs)) == (1, 1)
-    assert (len(second.jobs), len(second.runs)) == (1, 0)
+        first = reader.take(100)
+        assert (len(first.jobs), len(first.runs)) == (1, 1)
+        sequence = await log.frame(partition, frame)
+
+        async def next_is_there() -> bool:
+            """a run that needs nothing more has arrived"""
+            return reader.waiting == 2
+
+        await eventually(next_is_there)
+        second = reader.take(100)
+        assert (len(second.jobs), [run.sequence for run in second.runs]) == (1, [sequence])
+
+
+async def test_in_a_flood_definitions_that_somebody_waits_for_do_not_wait(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_reader, "_PLENTY", 1)
+    partition = partition_of("job", PARTITIONS)
+    await log.frame(partition, Frame(writer="w", events=(queued("job"),)))
+    await log.jobs(created("job"))
+    async with BatchReader.open(log.connection, from_the_beginning(partition)) as reader:
+
+        async def both_are_there() -> bool:
+            """what was stored has arrived"""
+            return reader.waiting == 2
+
+        await eventually(both_are_there)
+        taken = reader.take(100, hurry=True)
+        assert (len(taken.jobs), len(taken.runs)) == (1, 1)
+
+
+async def test_without_a_run_definitions_wait_for_nothing(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_reader, "_PLENTY", 1)
+    await log.jobs(created("job"))
+    async with BatchReader.open(
+        log.connection, from_the_beginning(partition_of("job", PARTITIONS))
+    ) as reader:
+        assert await reader.wait(5.0)
+        assert len(reader.take(100).jobs) == 1

@@ -26,6 +26,7 @@ from waterclock.core.domain.readmodel.short_life import (
     new_state_of,
     only_run_row,
     run_of,
+    waiting_one_shot,
 )
 from waterclock.core.runtime.tasks import Tasks
 from waterclock.projector.fold.batch_fold import BatchFold, Changes, KnownRows
@@ -94,18 +95,18 @@ class Projection:
         self._known = KnownRows()
         self._last = KnownRows()
         self._last_but_one: set[str] = set()
-        self._last_new: Mapping[str, NewJob | ShortLife] = {}
+        self._last_created: Mapping[str, NewJob] = {}
+        self._last_ended: Mapping[str, ShortLife] = {}
         self._last_only_runs: Mapping[str, OnlyRun] = {}
         self._part = min(positions.partitions, default=0)
 
     async def prepare(self, batch: Batch) -> FoldedBatch:
         self._drop_old()
-        known = self._known.jobs.keys() | self._last_new.keys() | self._last_only_runs.keys()
-        lives = ShortLives(batch.jobs, batch.runs, known, self._careful_through)
-        new: dict[str, NewJob | ShortLife] = {**lives.created, **lives.ended}
+        known = self._known.jobs.keys() | self._last_ended.keys() | self._last_only_runs.keys()
+        lives = ShortLives(batch.jobs, batch.runs, known, self._careful_through, self._last_created)
         newest = batch.runs[-1].stored_at if batch.runs else 0
         fired = await self._look_for_one_shots(lives, newest)
-        loaded = await self._load(lives, new, newest)
+        loaded = await self._load(lives, newest)
         fold = BatchFold(self._known, loaded)
         for sequence, jobs in lives.other_jobs:
             fold.fold_jobs(jobs, sequence)
@@ -128,7 +129,8 @@ class Projection:
             },
             jobs={**changes.job_states, **{job_id: new.job for job_id, new in changes.new_jobs.items()}},
         )
-        self._last_new = new
+        self._last_created = lives.created
+        self._last_ended = lives.ended
         self._last_only_runs = lives.only_runs
         moves = self.positions.moves_to(batch.ends)
         self.positions.apply(moves)
@@ -136,7 +138,7 @@ class Projection:
             events=batch.events,
             rows=rows_of(changes, self._part, lives.created.values(), lives.ended.values(), fired),
             moves=moves,
-            new_through=batch.jobs[-1].sequence if new else 0,
+            new_through=batch.jobs[-1].sequence if lives.created or lives.ended else 0,
         )
 
     async def write(self, folded: FoldedBatch, now: Instant) -> None:
@@ -160,20 +162,26 @@ class Projection:
     ) -> list[tuple[StoredOneShot, OnlyRun]]:
         """Those that are as they were stored, with the only run of each. The others are given back."""
         runs = lives.only_runs
-        known = self._known.runs
-        asked = [(job_id, run[0]) for job_id, run in runs.items() if run[0].run_id not in known]
-        due = await load_due_one_shots(self._reader, asked) if asked else {}
-        there = (
-            await load_runs(self._reader, [runs[job_id][0].run_id for job_id in due], newest) if due else {}
-        )
-        for job_id, run in [*runs.items()]:
-            if job_id not in due or run[0].run_id in there:
+        known, waiting = self._known.runs, self._last_created
+        asked, due = [], {}
+        for job_id, run in runs.items():
+            queued = run[0]
+            if (job := waiting.get(job_id)) is None:
+                if queued.run_id not in known:
+                    asked.append((job_id, queued))
+            elif (one_shot := waiting_one_shot(job, queued)) is not None:
+                due[job_id] = one_shot
+        if asked:
+            stored = await load_due_one_shots(self._reader, asked)
+            run_ids = [runs[job_id][0].run_id for job_id in stored]
+            there = await load_runs(self._reader, run_ids, newest) if stored else {}
+            due |= {job_id: job for job_id, job in stored.items() if runs[job_id][0].run_id not in there}
+        for job_id in [*runs]:
+            if job_id not in due:
                 lives.give_back(job_id)
         return [(due[job_id], run) for job_id, run in runs.items()]
 
-    async def _load(
-        self, lives: ShortLives, new: Mapping[str, NewJob | ShortLife], newest: Instant
-    ) -> dict[str, int]:
+    async def _load(self, lives: ShortLives, newest: Instant) -> dict[str, int]:
         """Load the rows that the other events are about, unless they are known.
 
         Returns up to which sequence the rows that were loaded are folded: further than the batch, if they were
@@ -190,14 +198,14 @@ class Projection:
             if "~" in job_id:
                 job_ids.add(job_id.partition("~")[0])
         known = self._known
-        for jobs in (self._last_new, new):
+        job_ids -= known.jobs.keys()
+        for jobs in (self._last_created, self._last_ended, lives.created, lives.ended):
             remembered = rows_known_of(jobs[job_id] for job_id in job_ids & jobs.keys())
             known.jobs.update(remembered.jobs)
             known.runs.update(remembered.runs)
-        job_ids -= known.jobs.keys()
         run_ids -= known.runs.keys()
-        if job_ids:
-            known.jobs.update(await load_jobs(self._reader, job_ids))
+        if not_there := job_ids - known.jobs.keys():
+            known.jobs.update(await load_jobs(self._reader, not_there))
         rows = await load_runs(self._reader, run_ids, newest) if run_ids else {}
         known.runs.update(rows)
         for only_runs in (self._last_only_runs, lives.only_runs):
@@ -206,7 +214,7 @@ class Projection:
         return {run_id: row.last_sequence for run_id, row in rows.items()}
 
     def _remember(self, run: OnlyRun) -> None:
-        """Its job was loaded, but it may not have been written by then. If it was, this changes nothing."""
+        """Its job was loaded or remembered without it. If it had been written by then, this changes nothing."""
         fold = BatchFold(self._known)
         for sequence, events in run_events_of(run):
             fold.fold_runs(events, sequence)

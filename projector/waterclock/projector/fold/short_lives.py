@@ -2,10 +2,10 @@
 stored before and queued once and succeeded in one batch.
 
 They are taken out of the batch before the rest of it is folded event by event. Of a one-shot that was stored before,
-Postgres is asked whether it still is as it was stored. Of the others nobody asks: a job that is created has no row, and
-without one no run. Should it have one after all, because its frame is in the log twice or because its id is used again
-after it had left the log, the insert is refused for its key, the transaction with it, and the batch is folded again
-with a look at every row (`projection.RowsWereThere`).
+Postgres is asked whether it still is as it was stored, unless that was in the batch before, which is remembered. Of the
+others nobody asks: a job that is created has no row, and without one no run. Should it have one after all, because its
+frame is in the log twice or because its id is used again after it had left the log, the insert is refused for its key,
+the transaction with it, and the batch is folded again with a look at every row (`projection.RowsWereThere`).
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -46,8 +46,10 @@ class ShortLives:
         runs: Iterable[RunsMessage],
         known: Container[str] = (),
         careful_through: int = 0,
+        waiting: Container[str] = (),
     ) -> None:
-        """`known`: jobs that are there. What `JOBS` has up to `careful_through` may be there too."""
+        """`known`: jobs that are there. What `JOBS` has up to `careful_through` may be there too. `waiting`: jobs that
+        are there and to which nothing has happened yet."""
         self.other_jobs: JobEvents = []
         self.other_runs: RunEvents = []
         self.created: dict[str, NewJob] = {}
@@ -58,14 +60,18 @@ class ShortLives:
         self._fired: dict[str, _Fired] = {}
         self._seen: set[str] = set()
         """Jobs of which the batch has told something so far."""
-        self._take_jobs(jobs, known, careful_through)
+        self._take_jobs(jobs, known, careful_through, waiting)
         self._take_runs(runs, known, careful_through)
         for unended in [*self._queued, *self._fired]:
             self.give_back(unended)
         self._work_out_first_fires()
 
     def _take_jobs(
-        self, messages: Iterable[JobsMessage], known: Container[str], careful_through: int
+        self,
+        messages: Iterable[JobsMessage],
+        known: Container[str],
+        careful_through: int,
+        waiting: Container[str],
     ) -> None:
         created, seen = self._created, self._seen
         for message in messages:
@@ -78,6 +84,7 @@ class ShortLives:
                     and sequence > careful_through
                     and job_id not in seen
                     and job_id not in known
+                    and job_id not in waiting
                 ):
                     created[job_id] = (event, sequence)
                 else:

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct, field
 
+from waterclock.core.domain.instants import SECOND
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.messages import Delivery, last_message
 from waterclock.core.jetstream.pull_loop import Pull
@@ -22,8 +23,10 @@ from waterclock.proto import names
 
 _MOST_AHEAD = 40_000
 """Events decoded and not taken."""
-_PLENTY = 20_000
-"""Events of a batch in which definitions wait whose runs have not arrived: they will be in the next."""
+_PLENTY = 5_000
+"""Events that are there when definitions whose runs have not arrived wait for them, until the batch after."""
+_MEET = SECOND
+"""How much later than a definition its run may have been stored to come before it, if it does not need it."""
 _PULL_BATCH = 256
 """Messages asked for and not decoded; each may be a frame of hundreds of events."""
 LULL = 0.1
@@ -67,6 +70,8 @@ class BatchReader:
         self._runs = _ReadAhead(runs_message, self._note_arrival)
         self._jobs_through = 0
         """Every definition up to this sequence was handed out."""
+        self._jobs_seen = 0
+        """Definitions up to this sequence were there when a batch was taken: they wait no more."""
         self._admitted: dict[int, int] = {}
         """The same for one partition, of which the log has none that was not handed out."""
 
@@ -156,31 +161,31 @@ class BatchReader:
         if self.rests:
             await asyncio.gather(*(pull.fetch() for pull in self._pulls))
 
-    def take(self, limit: int) -> Batch:
-        """What there is, up to about `limit` events, in the order in which it was stored: so what begins in a batch
-        mostly ends in it too."""
+    def take(self, limit: int, *, hurry: bool = False) -> Batch:
+        """What there is, up to about `limit` events. Definitions come with the runs that need them, or else about in
+        the order in which both were stored. In a flood of runs those that none needs yet wait for the next batch,
+        unless there is a `hurry`: what begins and ends in one batch is written once."""
         jobs: list[JobsMessage] = []
         runs: list[RunsMessage] = []
         count = 0
+        may_wait = not hurry and self.waiting >= _PLENTY
         while count < limit:
             job, run = self._jobs.first(), self._runs.first()
-            if run is None and runs and count >= _PLENTY:
+            is_old = job is not None and run is not None and job.stored_at + _MEET <= run.stored_at
+            if run is not None and not is_old and self._may_go(run):
+                self._runs.take()
+                if run.sequence > self._positions.of(names.RUNS, run.partition):
+                    runs.append(run)
+                    count += len(run.events)
+            elif job is None or (run is None and runs and may_wait and job.sequence > self._jobs_seen):
                 break
-            if run is not None and not self._may_go(run):
-                run = None
-            if job is not None and (run is None or job.stored_at <= run.stored_at):
+            else:
                 self._jobs.take()
                 self._jobs_through = max(self._jobs_through, job.sequence)
                 if job.sequence > self._positions.of(names.JOBS, job.partition):
                     jobs.append(job)
                     count += len(job.events)
-            elif run is not None:
-                self._runs.take()
-                if run.sequence > self._positions.of(names.RUNS, run.partition):
-                    runs.append(run)
-                    count += len(run.events)
-            else:
-                break
+        self._jobs_seen = max(self._jobs_through, self._jobs.last_sequence)
         if self.rests:
             self._ask_for_first()
         return Batch(jobs=jobs, runs=runs, events=count)
@@ -233,6 +238,10 @@ class _ReadAhead(Generic[Message]):
 
     def first(self) -> Message | None:
         return self._messages[0] if self._messages else None
+
+    @property
+    def last_sequence(self) -> int:
+        return self._messages[-1].sequence if self._messages else 0
 
     def take(self) -> Message:
         message = self._messages.popleft()

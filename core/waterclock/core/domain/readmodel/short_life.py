@@ -73,6 +73,15 @@ def _is_first_of_schedule(event: RunQueued, job_id: str) -> bool:
     )
 
 
+def waiting_one_shot(job: NewJob, run: RunQueued) -> StoredOneShot | None:
+    """What its run needs to know of a job to which nothing has happened since it was created; None: it was not to run
+    then."""
+    created, version, fire = job
+    if version != run.version or (created.created_at if fire is None else fire) != run.scheduled:
+        return None
+    return StoredOneShot(created.job_id, created.spec.namespace, created.created_at, fire is not None)
+
+
 def is_its_end(event: RunEvent, queued: RunQueued) -> TypeGuard[RunSucceeded]:
     """Whether that run has succeeded."""
     return type(event) is RunSucceeded and event.attempt == queued.attempt and event.run_id == queued.run_id
