@@ -150,15 +150,18 @@ async def test_a_batch_that_is_cut_has_what_was_stored_first_of_both_streams(log
     assert found == stored
 
 
-async def test_in_a_flood_definitions_wait_for_their_runs_once(
-    log: Log, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_in_a_flood_new_definitions_wait_for_their_runs(
+    log: Log, monkeypatch: pytest.MonkeyPatch, is_new: bool
 ) -> None:
-    """They would be written now and changed with the next batch. But they wait for one only, whatever that has."""
-    monkeypatch.setattr(batch_reader, "_PLENTY", 1)
+    """They would be written now and changed with the next batch."""
+    monkeypatch.setattr(batch_reader, "_PLENTY", 2)
+    if not is_new:
+        monkeypatch.setattr(batch_reader, "_MEET", -MINUTE)
     partition = partition_of("job", PARTITIONS)
     version = await log.jobs(created("job"))
-    frame = Frame(writer="w", events=(queued("job"),), cursor=Cursor(jobs=version, time=0))
-    await log.frame(partition, frame)
+    cursor = Cursor(jobs=version, time=0)
+    await log.frame(partition, Frame(writer="w", events=(queued("job"),), cursor=cursor))
     await log.jobs(created("job", name="later"))
     async with BatchReader.open(log.connection, from_the_beginning(partition)) as reader:
 
@@ -167,17 +170,27 @@ async def test_in_a_flood_definitions_wait_for_their_runs_once(
             return reader.waiting == 3
 
         await eventually(all_are_there)
-        first = reader.take(100)
-        assert (len(first.jobs), len(first.runs)) == (1, 1)
-        sequence = await log.frame(partition, frame)
+        first, second = reader.take(100), reader.take(100)
+    assert (len(first.jobs), len(first.runs)) == (1 if is_new else 2, 1)
+    assert (len(second.jobs), len(second.runs)) == (1 if is_new else 0, 0)
 
-        async def next_is_there() -> bool:
-            """a run that needs nothing more has arrived"""
-            return reader.waiting == 2
 
-        await eventually(next_is_there)
-        second = reader.take(100)
-        assert (len(second.jobs), [run.sequence for run in second.runs]) == (1, [sequence])
+async def test_one_shots_that_are_queued_need_their_own_definitions_only(log: Log) -> None:
+    """The others that their writer had seen may come later."""
+    partition = partition_of("job", PARTITIONS)
+    version = await log.jobs(created("job"))
+    for events in ((queued("job", version=version, once=True),), (queued("job", version=version),)):
+        frame = Frame(writer="w", events=events, cursor=Cursor(jobs=version + 1, time=0))
+        await log.frame(partition, frame)
+    async with BatchReader.open(log.connection, from_the_beginning(partition)) as reader:
+
+        async def all_are_there() -> bool:
+            """what was stored has arrived"""
+            return reader.waiting == 3
+
+        await eventually(all_are_there)
+        taken = reader.take(100)
+        assert (len(taken.jobs), len(taken.runs)) == (1, 1)
 
 
 async def test_in_a_flood_definitions_that_somebody_waits_for_do_not_wait(

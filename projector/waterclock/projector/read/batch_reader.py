@@ -24,9 +24,9 @@ from waterclock.proto import names
 _MOST_AHEAD = 40_000
 """Events decoded and not taken."""
 _PLENTY = 5_000
-"""Events that are there when definitions whose runs have not arrived wait for them, until the batch after."""
-_MEET = SECOND
-"""How much later than a definition its run may have been stored to come before it, if it does not need it."""
+"""When so many events are there, definitions whose runs have not arrived wait for them."""
+_MEET = 2 * SECOND
+"""How much later than a definition a run may have been stored and still come before it, if it does not need it."""
 _PULL_BATCH = 256
 """Messages asked for and not decoded; each may be a frame of hundreds of events."""
 LULL = 0.1
@@ -70,8 +70,6 @@ class BatchReader:
         self._runs = _ReadAhead(runs_message, self._note_arrival)
         self._jobs_through = 0
         """Every definition up to this sequence was handed out."""
-        self._jobs_seen = 0
-        """Definitions up to this sequence were there when a batch was taken: they wait no more."""
         self._admitted: dict[int, int] = {}
         """The same for one partition, of which the log has none that was not handed out."""
 
@@ -162,9 +160,9 @@ class BatchReader:
             await asyncio.gather(*(pull.fetch() for pull in self._pulls))
 
     def take(self, limit: int, *, hurry: bool = False) -> Batch:
-        """What there is, up to about `limit` events. Definitions come with the runs that need them, or else about in
-        the order in which both were stored. In a flood of runs those that none needs yet wait for the next batch,
-        unless there is a `hurry`: what begins and ends in one batch is written once."""
+        """What there is, up to about `limit` events. Definitions come with the runs that need them, or else a little
+        after those that were stored at the same time. In a flood of runs new ones that none needs yet wait for the
+        next batch, unless there is a `hurry`: what begins and ends in one batch is written once."""
         jobs: list[JobsMessage] = []
         runs: list[RunsMessage] = []
         count = 0
@@ -177,7 +175,9 @@ class BatchReader:
                 if run.sequence > self._positions.of(names.RUNS, run.partition):
                     runs.append(run)
                     count += len(run.events)
-            elif job is None or (run is None and runs and may_wait and job.sequence > self._jobs_seen):
+            elif job is None or (
+                run is None and may_wait and runs and job.stored_at + _MEET > runs[-1].stored_at
+            ):
                 break
             else:
                 self._jobs.take()
@@ -185,7 +185,6 @@ class BatchReader:
                 if job.sequence > self._positions.of(names.JOBS, job.partition):
                     jobs.append(job)
                     count += len(job.events)
-        self._jobs_seen = max(self._jobs_through, self._jobs.last_sequence)
         if self.rests:
             self._ask_for_first()
         return Batch(jobs=jobs, runs=runs, events=count)
@@ -238,10 +237,6 @@ class _ReadAhead(Generic[Message]):
 
     def first(self) -> Message | None:
         return self._messages[0] if self._messages else None
-
-    @property
-    def last_sequence(self) -> int:
-        return self._messages[-1].sequence if self._messages else 0
 
     def take(self) -> Message:
         message = self._messages.popleft()

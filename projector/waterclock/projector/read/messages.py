@@ -11,7 +11,7 @@ from waterclock.core.jetstream.messages import Delivery
 from waterclock.core.runtime.quarantine import QUARANTINE
 from waterclock.proto import names
 from waterclock.proto.codec import decode_frame, decode_job_frame, decoder, with_readable_values
-from waterclock.proto.events import Instant, JobEvent, RunEvent, RunRequested, RunRetryRequested
+from waterclock.proto.events import Instant, JobEvent, RunEvent, RunQueued, RunRequested, RunRetryRequested
 
 _Event = TypeVar("_Event")
 
@@ -29,7 +29,7 @@ class RunsMessage(Struct, frozen=True, gc=False):
     stored_at: Instant
     events: tuple[RunEvent, ...]
     needs: int
-    """The version of `JOBS` its writer had seen: to be folded before."""
+    """The sequence up to which `JOBS` is to be folded before."""
 
 
 def jobs_message(delivery: Delivery) -> JobsMessage:
@@ -49,10 +49,23 @@ def runs_message(delivery: Delivery) -> RunsMessage:
             needs = frame.cursor.jobs
     except msgspec.MsgspecError as error:
         events = _readable(delivery, error, _decode_run_event)
-    for event in events:
-        if isinstance(event, RunRequested | RunRetryRequested):
-            needs = max(needs, event.version)
-    return RunsMessage(partition_of(delivery.subject), delivery.sequence, _stored_at(delivery), events, needs)
+    return RunsMessage(
+        partition_of(delivery.subject),
+        delivery.sequence,
+        _stored_at(delivery),
+        events,
+        _needed_for(events, needs),
+    )
+
+
+def _needed_for(events: tuple[RunEvent, ...], seen: int) -> int:
+    """The newest definition that must be folded before, of those that the writer had `seen`. One-shots that are queued
+    need their own only: in a flood of them that is much less."""
+    once = [event.version for event in events if type(event) is RunQueued and event.once]
+    if len(once) == len(events):
+        return max(once, default=seen)
+    asked = [event.version for event in events if isinstance(event, RunRequested | RunRetryRequested)]
+    return max(seen, *asked, 0)
 
 
 def partition_of(subject: str) -> int:
