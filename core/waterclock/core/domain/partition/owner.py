@@ -201,6 +201,22 @@ class Owner:
             self._applied.append((event, self._decisions.apply(event)))
         self._one_shots.leave_room()
 
+    def note_success(self, frame: Frame, sequence: int) -> bool:
+        """Between two passes: apply a frame with nothing in it but the success of a run from which nothing follows, so
+        that it needs no pass of its own. False: something may follow, and nothing has been done."""
+        decisions = self._decisions
+        if len(frame.events) != 1 or self.backlog or decisions.to_advance or decisions.without_room:
+            return False
+        (event,) = frame.events
+        if (
+            type(event) is not RunSucceeded
+            or self._unread.contradict(event, sequence)
+            or not self._follow_ups.nothing_follows(event)
+        ):
+            return False
+        self.observe_frame(frame, sequence)
+        return True
+
     def _is_known_completion(self, event: RunEvent) -> bool:
         """Whether it repeats an earlier notice: then nothing depends on when it is read."""
         if type(event) is not DependencyCompleted or event.run_id not in self.state.dependencies:
