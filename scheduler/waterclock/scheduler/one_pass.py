@@ -93,10 +93,12 @@ class OwnedPartition:
     def _note(self, entry: Entry) -> bool:
         if entry.data.startswith(self._own_frame):
             self.owner.observe_own_frame(entry.sequence)
-        elif len(entry.data) > _LONE_OUTCOME or not self.owner.note_success(
-            read_frame(entry), entry.sequence
-        ):
+        elif len(entry.data) > _LONE_OUTCOME:
             return False
+        else:
+            frame = read_frame(entry)  # without events if it cannot be read, which is said once
+            if frame.events and not self.owner.note_success(frame, entry.sequence):
+                return False
         self.consumed = entry.sequence
         return True
 

@@ -202,6 +202,11 @@ class Publisher:
         except TimeoutError as error:
             raise LogUnavailable(f"no acknowledgement of work within {deadline:g} s") from error
 
+    def send_work(self, message: Message) -> None:
+        """Send one without asking whether it got there. Raises Disconnected."""
+        self._connection.nc.send(self._command(message, ""))
+        TRAFFIC.work += 1
+
     async def _once(self, messages: Sequence[Message], still: Callable[[], bool] | None) -> None:
         inbox = self._connection.inbox
         sent = False
