@@ -233,7 +233,7 @@ class Publisher:
         self, write: Callable[[str], bytes], witness: "_Witness", deadline: float | None
     ) -> int:
         """Send what `write` gives for a reply subject until it is answered for certain, or time is up. Nearly always
-        the first attempt is; only then it is worth to prepare for others."""
+        the first attempt is: nothing is prepared for others before it has failed."""
         began = time.monotonic()
         failed: Exception | None = None
         if self._connection.is_up and not witness.may_be_stored and not self._window.locked():
