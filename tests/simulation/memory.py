@@ -243,13 +243,26 @@ class MemoryLines:
         return lines[needed.start : end], 0 if needed.counted else len(lines)
 
 
+_LOST = 9
+"""One of so many messages that nobody is asked about."""
+
+
 class MemoryWorkQueue:
     def __init__(self, life: Life) -> None:
         self._life = life
+        self._sent = 0
         self._world = life.world
 
-    async def publish(self, messages: Sequence[WorkMessage]) -> None:
+    async def publish(self, messages: Sequence[WorkMessage]) -> bool:
+        """Every other lone message is sent without asking, and some of those do not arrive."""
         world, life = self._world, self._life
+        self._sent += 1
+        is_lone = len(messages) == 1 and not messages[0].parcel and not messages[0].items[0].recovered
+        if is_lone and self._sent % 2 and life.is_certain:
+            if self._sent % _LOST:
+                world.queue_work(messages[0])
+            await life.end(PUBLISH)
+            return False
         for message in messages:
             await life.begin(PUBLISH)
             if not life.is_certain and not message.items[0].recovered:
@@ -258,6 +271,7 @@ class MemoryWorkQueue:
             await life.end(PUBLISH)
             if world.rng.random() < world.delay_chance * PUBLISH:
                 raise WorkInDoubt("no acknowledgement")
+        return True
 
     async def withdraw(self, run_id: str) -> None:
         await self._life.begin(PUBLISH)

@@ -197,6 +197,7 @@ class World:
             self._run(self.life, self._take_over(self.life))
         if self.owned is not None and self.life is not None:
             self._arrive(everything)
+            self.owned.read_between_passes()
             self._run(self.life, self._one_pass(self.life, self.owned))
 
     def wake_stale(self) -> None:

@@ -12,7 +12,7 @@ from waterclock.projector.read.batch_reader import BatchReader
 
 MOST_EVENTS = 60_000
 """Events folded at once."""
-_GAPS = ((10_000, 1.5, 1.0), (2_000, 1.0, 0.4), (200, 0.5, 0.1), (0, 0.25, 0.01))
+_GAPS = ((10_000, 1.5, 1.0), (2_000, 1.0, 0.4), (200, 0.5, 0.1), (20, 0.5, 0.01), (0, 0.25, 0.01))
 """After a batch of so many events the next one begins so many seconds later, or so many if somebody waits."""
 _FEW = 200
 """Events of a batch after which the next gathers in the log."""

@@ -98,12 +98,15 @@ async def _publish(ports: Ports, owner: Owner, decided: Pass) -> None:
         if number % _TURN == 0:
             await asyncio.sleep(0)
     try:
-        await ports.work.publish(packed(items))
+        known = await ports.work.publish(packed(items))
     except WorkInDoubt as error:
         _log.warning("work may not be in the queue: %s", error)
         owner.doubt(event.run_id for event, _ in decided.queued)
     else:
-        owner.published(ports.decisions.last)
+        if known:
+            owner.published(ports.decisions.last)
+        else:
+            owner.sent([event.run_id for event, _ in decided.queued], ports.clock.now_us())
 
 
 async def _stop_and_pause(ports: Ports, decided: Pass) -> None:

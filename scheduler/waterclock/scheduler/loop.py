@@ -88,8 +88,13 @@ class PartitionLoop:
         self._pace.wake()
 
     def _runs_arrived(self) -> None:
-        """Own frames that come back can wait for the next pass: mostly nothing follows from them."""
-        if self._stopping or self._owned is None or self._owned.has_news:
+        """Mostly nothing follows: own frames come back, and runs have succeeded for which nobody waits. During a pass
+        nothing is read; we look when it is over."""
+        if (
+            self._stopping
+            or self._owned is None
+            or (self._pace.is_waiting and not self._owned.read_between_passes())
+        ):
             self._pace.wake()
 
     def stop(self) -> None:
@@ -140,7 +145,7 @@ class PartitionLoop:
 
     async def _wait(self, owned: OwnedPartition, result: PassResult, before: float) -> None:
         """Until something arrived or is due, but not before the stroke. `before`: when the pass before it began."""
-        if result.more:
+        if result.more or not owned.read_between_passes():
             self._pace.wake()
         due, owner = owned.owner.next_due(), owned.owner
         load_at = owner.schedules.loaded_until - HORIZON

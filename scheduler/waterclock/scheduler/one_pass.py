@@ -26,6 +26,8 @@ _PASS_DEFINITIONS = 300
 """A pass reads about this many definitions, so that a flood of them does not hold up what is due."""
 _WEIGHT = 0.1
 """Of the last message, in what is known about how many definitions are in one."""
+_LONE_OUTCOME = 1024
+"""A frame of more bytes holds several outcomes or other events: it is left to a pass."""
 _TURN = 256
 """Others get their turn after so many definitions."""
 
@@ -76,12 +78,29 @@ class OwnedPartition:
         """The server may have lost work messages: compare the queue with what should be in it."""
         self._recovery.add_all(self.owner)
 
-    @property
-    def has_news(self) -> bool:
-        """Whether something arrived that a pass should follow from, and not only what we wrote ourselves."""
-        if self.owner.awaits_own_frames:
-            return True
-        return not all(entry.data.startswith(self._own_frame) for entry in self._inbox.runs)
+    def read_between_passes(self) -> bool:
+        """Note what arrived and needs no pass: what we wrote ourselves, and successes from which nothing follows.
+        False: something else arrived, too."""
+        runs = self._inbox.runs
+        if runs and self.owner.awaits_own_frames:
+            return False
+        noted = 0
+        while noted < len(runs) and self._note(runs[noted]):
+            noted += 1
+        del runs[:noted]
+        return not runs
+
+    def _note(self, entry: Entry) -> bool:
+        if entry.data.startswith(self._own_frame):
+            self.owner.observe_own_frame(entry.sequence)
+        elif len(entry.data) > _LONE_OUTCOME:
+            return False
+        else:
+            frame = read_frame(entry)  # without events if it cannot be read, which is said once
+            if frame.events and not self.owner.note_success(frame, entry.sequence):
+                return False
+        self.consumed = entry.sequence
+        return True
 
     async def one_pass(self) -> PassResult:
         ports, owner = self._ports, self.owner

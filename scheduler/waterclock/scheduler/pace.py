@@ -56,6 +56,11 @@ class Pace:
         self._timer.close()
         self._timer = None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Somebody waits, and has not been woken."""
+        return self._waiter is not None and not self._woken
+
     def wake(self) -> None:
         """Something arrived: the wait ends, or the next one does at once, but for its stroke."""
         if self._woken:

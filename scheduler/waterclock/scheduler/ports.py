@@ -148,9 +148,10 @@ class WorkMessage(Struct, frozen=True, gc=False):
 
 
 class WorkQueue(Protocol):
-    async def publish(self, messages: Sequence[WorkMessage]) -> None:
+    async def publish(self, messages: Sequence[WorkMessage]) -> bool:
         """What the queue still holds it refuses. Not atomic: a part of them may get there. Raises WorkInDoubt, also
-        before it sends what is not marked as recovered while somebody may have taken the partition."""
+        before it sends what is not marked as recovered while somebody may have taken the partition. False: it was sent,
+        and nobody was asked whether it got there."""
 
     async def withdraw(self, run_id: str) -> None:
         """Remove the work of a run that nobody has taken yet."""

@@ -130,7 +130,8 @@ class _Member:
         self._started_at = time.time_ns() // 1000
 
     def describe(self) -> SchedulerHeartbeat:
-        self.load = self._meter.measure(self._ownership.loads)
+        loads = self._ownership.loads
+        self.load = self._meter.measure(loads)
         if self._credit.lacks_slots:
             self.slots_wanted.set()
         return SchedulerHeartbeat(
@@ -142,11 +143,9 @@ class _Member:
             state=self.state,
             partitions=self._ownership.statuses,
             load=self.load,
-            due=due_by_queue(self._ownership.loads),
-            packed=packed_by_queue(self._ownership.loads),
-            unserved=unserved_by_queue(self._ownership.loads, self._credit.served)
-            if self._credit.unserved.used
-            else {},
+            due=due_by_queue(loads),
+            packed=packed_by_queue(loads),
+            unserved=unserved_by_queue(loads, self._credit.served) if self._credit.unserved.used else {},
             failing=self._ownership.failing(),
         )
 

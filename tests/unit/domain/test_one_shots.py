@@ -3,10 +3,12 @@
 from datetime import timedelta
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from unit.domain.partition_owner import START, Partition, at
+from unit.domain.partition_owner import START, Partition, at, every, once
 from waterclock.core.domain.ids import run_id
 from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.core.domain.partition.due.armed_schedule import plain_time
@@ -14,6 +16,7 @@ from waterclock.core.domain.partition.due.one_shots import OneShots
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.domain.schedule.fires import compile as compile_schedule
 from waterclock.proto.events import (
+    DependentChanged,
     Frame,
     JobCancelled,
     JobUpdated,
@@ -22,6 +25,7 @@ from waterclock.proto.events import (
     RunSucceeded,
     SkipRequested,
 )
+from waterclock.proto.policies import CatchUp
 from waterclock.proto.spec import Handler, JobSpec, Node, Schedule, Shell, Workflow
 
 seconds = st.integers(-3, 90).map(float)
@@ -54,23 +58,23 @@ specs = st.builds(
     pause_on_failure=st.sampled_from([None, 2]),
     dependencies=st.sampled_from([(), (), ("other",)]),
 )
-steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("create"), specs),
-        st.tuples(st.just("edit"), specs),
-        st.tuples(st.just("cancel"), st.integers(0, 5)),
-        st.tuples(st.just("skip"), st.integers(0, 5)),
-        st.tuples(st.just("end"), st.integers(0, 5)),
-        st.tuples(st.just("wait"), seconds),
-    ),
-    max_size=25,
+step = st.one_of(
+    st.tuples(st.just("create"), specs),
+    st.tuples(st.just("edit"), specs),
+    st.tuples(st.just("cancel"), st.integers(0, 5)),
+    st.tuples(st.just("skip"), st.integers(0, 5)),
+    st.tuples(st.just("end"), st.integers(0, 5)),
+    st.tuples(st.just("wait"), seconds),
 )
+steps = st.lists(step, max_size=25)
 
 
 class Story:
-    """The same happens to every partition that is told it."""
+    """The same happens to every partition that is told it. `quiet`: what needs no pass when it is read gets none."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.noted = 0
         self.partition = Partition(room=room)
         self.jobs: list[str] = []
         self.now = START
@@ -110,15 +114,20 @@ class Story:
                 )
             case "wait", float(late):
                 self.now += int(abs(late) * SECOND)
+                owner.follow_up(self.now)
                 partition.settle(self.now)
 
     def _read(self, event: RunEvent) -> None:
-        self.partition.owner.observe_frame(Frame(writer="e", events=(event,)), 1_000_000)
-        self.partition.owner.follow_up(self.now)
+        owner, frame = self.partition.owner, Frame(writer="e", events=(event,))
+        if self.quiet and owner.note_success(frame, 1_000_000):
+            self.noted += 1
+            return
+        owner.observe_frame(frame, 1_000_000)
+        owner.follow_up(self.now)
 
 
-def told(story: list[tuple[str, object]], room: int) -> Story:
-    teller = Story(room)
+def told(story: list[tuple[str, object]], room: int, *, quiet: bool = False) -> Story:
+    teller = Story(room, quiet=quiet)
     for step, what in story:
         teller.tell(step, what)
     teller.tell("wait", 100.0)
@@ -137,6 +146,48 @@ def test_the_short_way_decides_what_the_long_way_does(story: list[tuple[str, obj
     assert short.partition.events == long.partition.events
     assert short.partition.owner.state == long.partition.owner.state
     assert short.partition.index == long.partition.index
+
+
+recurring = specs.map(
+    lambda spec: replace(
+        spec,
+        schedule=Schedule(schedule_type="INTERVAL", interval_seconds=7.0),
+        catch_up=CatchUp(policy="all"),
+    )
+)
+
+
+@settings(max_examples=300)
+@given(
+    story=st.lists(st.one_of(step, st.tuples(st.just("create"), recurring)), max_size=25),
+    room=st.sampled_from([1, 3, 1000]),
+)
+def test_a_success_that_gets_no_pass_of_its_own_leaves_nothing_undecided(
+    story: list[tuple[str, object]], room: int
+) -> None:
+    quiet, loud = told(story, room, quiet=True), told(story, room)
+    assert quiet.partition.events == loud.partition.events
+    assert quiet.partition.owner.state == loud.partition.owner.state
+    assert quiet.partition.index == loud.partition.index
+    assert quiet.partition.room.left == loud.partition.room.left
+
+
+@pytest.mark.parametrize("spec", [once(), every(60)])
+def test_the_success_of_a_lone_run_needs_no_pass(spec: JobSpec) -> None:
+    story: list[tuple[str, object]] = [("create", spec), ("wait", 60.0), ("end", 0)]
+    assert told(story, 1_000, quiet=True).noted == 1
+
+
+def test_one_that_somebody_depends_on_needs_a_pass() -> None:
+    story = Story(1_000, quiet=True)
+    story.tell("create", once())
+    story.tell("wait", 1.0)
+    story.partition.owner.observe_frame(
+        Frame(writer="s", events=(DependentChanged(run_id="job0", at=START, dependent="other", version=1),)),
+        7,
+    )
+    story.tell("end", 0)
+    assert story.noted == 0
 
 
 @given(schedule=schedules, after=seconds)

@@ -52,6 +52,15 @@ def test_next_due_is_exact_for_what_is_near() -> None:
     assert wheel.take(START + 20_000) == [(START + 20_000, "soon")]
 
 
+def test_next_due_is_exact_for_the_few_that_share_a_slot() -> None:
+    wheel: Wheel[int] = Wheel(START)
+    for number in range(20):
+        wheel.add(START + 3_600_000_000 - 7_300 * number, number)
+    assert wheel.next_due() == START + 3_600_000_000 - 138_000
+    assert wheel.take(START + 3_600_000_000 - 138_000) == [(START + 3_600_000_000 - 138_700, 19)]
+    assert wheel.next_due() == START + 3_600_000_000 - 131_000
+
+
 @given(st.lists(st.integers(-50_000, 50_000), max_size=30), st.integers(1, 7))
 def test_a_slice_at_a_time_hands_out_the_same_in_the_same_order(offsets: list[int], most: int) -> None:
     at_once: Wheel[int] = Wheel(START)

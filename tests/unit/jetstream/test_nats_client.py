@@ -1,6 +1,7 @@
 """The parser sees the same messages wherever the network cuts the stream of bytes."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from nats.errors import ProtocolError
@@ -46,6 +47,58 @@ async def test_cut_into_pieces_of_any_size(
         for start in range(0, len(WIRE), size):
             await client._ps.parse(WIRE[start : start + size])
         assert seen == MESSAGES, f"in pieces of {size}"
+
+
+@pytest.mark.parametrize("turns", [1, 2, 5])
+async def test_what_goes_straight_from_the_socket_to_a_tap_stays_in_order(
+    client: WireClient, seen: list[tuple[bytes, bytes, bytes, bytes]], turns: int
+) -> None:
+    """`turns`: in every so many pieces the read loop has its turn."""
+    client._status = WireClient.CONNECTED
+    for size in range(1, len(WIRE) + 1):
+        seen.clear()
+        reader: Any = asyncio.StreamReader()
+        client._ps.read_from(reader)
+        for number, start in enumerate(range(0, len(WIRE), size), 1):
+            reader.feed_data(WIRE[start : start + size])
+            if number % turns == 0 and reader._buffer:
+                await client._ps.parse(await reader.read(1 << 16))
+        if reader._buffer:
+            await client._ps.parse(await reader.read(1 << 16))
+        assert seen == MESSAGES, f"in pieces of {size}"
+
+
+async def test_a_message_that_came_whole_is_handed_over_at_once(
+    client: WireClient, seen: list[tuple[bytes, bytes, bytes, bytes]]
+) -> None:
+    client._status = WireClient.CONNECTED
+    reader = asyncio.StreamReader()
+    client._ps.read_from(reader)
+    reader.feed_data(b"MSG a.b 1 5\r\nhello\r\n")
+    assert seen == MESSAGES[:1]
+
+
+async def test_while_the_read_loop_is_busy_all_wait_for_it(
+    client: WireClient, seen: list[tuple[bytes, bytes, bytes, bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client._status = WireClient.CONNECTED
+    handled, done = asyncio.Event(), asyncio.Event()
+
+    async def handle(*_: object) -> None:
+        handled.set()
+        await done.wait()
+
+    monkeypatch.setattr(client, "_process_msg", handle)
+    reader = asyncio.StreamReader()
+    client._ps.read_from(reader)
+    busy = asyncio.create_task(client._ps.parse(b"MSG other 2 1\r\nx\r\nMSG a.b 1 5\r\nhello\r\n"))
+    await handled.wait()
+    reader.feed_data(b"MSG a.c 1 _INBOX.x.1 0\r\n\r\n")
+    assert seen == []
+    done.set()
+    await busy
+    await client._ps.parse(await reader.read(1 << 16))
+    assert seen == MESSAGES[:2]
 
 
 async def test_a_tap_that_fails_does_not_stop_the_reading(client: WireClient) -> None:

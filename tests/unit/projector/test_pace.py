@@ -40,7 +40,7 @@ async def gaps(events: int, hurries: int = 0) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("events", "longest"), [(1, 0.25), (199, 0.25), (200, 0.5), (2_000, 1.0), (10_000, 1.5)]
+    ("events", "longest"), [(1, 0.25), (19, 0.25), (20, 0.5), (200, 0.5), (2_000, 1.0), (10_000, 1.5)]
 )
 async def test_events_gather_for_longer_the_more_there_are(events: int, longest: float) -> None:
     (asked,) = await gaps(events)

@@ -203,6 +203,11 @@ class Connection:
 
         return unregister
 
+    @property
+    def is_up(self) -> bool:
+        """Whether the server is there, as far as is known."""
+        return self._up.is_set()
+
     async def connected(self) -> None:
         """Wait until the server is there."""
         await self._up.wait()

@@ -51,6 +51,8 @@ _PAUSE = 0.05
 _PAUSE_FULL = 1.0
 _SAY_SO = 10.0
 _CHUNK = 500
+_NOT_SETTLED = (Disconnected, TimeoutError, LogUnavailable, LogFull, Conflict, Duplicate)
+"""What may be the answer to an attempt, and is not the end of it."""
 
 
 class Expect(Struct, frozen=True, kw_only=True):
@@ -200,6 +202,11 @@ class Publisher:
         except TimeoutError as error:
             raise LogUnavailable(f"no acknowledgement of work within {deadline:g} s") from error
 
+    def send_work(self, message: Message) -> None:
+        """Send one without asking whether it got there. Raises Disconnected."""
+        self._connection.nc.send(self._command(message, ""))
+        TRAFFIC.work += 1
+
     async def _once(self, messages: Sequence[Message], still: Callable[[], bool] | None) -> None:
         inbox = self._connection.inbox
         sent = False
@@ -225,14 +232,37 @@ class Publisher:
     async def _acknowledged(
         self, write: Callable[[str], bytes], witness: "_Witness", deadline: float | None
     ) -> int:
-        """Send what `write` gives for a reply subject until it is answered for certain, or time is up."""
-        repeats = _Repeats(witness, patient=deadline is None)
+        """Send what `write` gives for a reply subject until it is answered for certain, or time is up. Nearly always
+        the first attempt is: nothing is prepared for others before it has failed."""
+        began = time.monotonic()
+        failed: Exception | None = None
+        if self._connection.is_up and not witness.may_be_stored and not self._window.locked():
+            try:
+                async with self._window:
+                    return await self._attempt(write, min(_ATTEMPT, deadline or _ATTEMPT))
+            except _NOT_SETTLED as error:
+                failed = error
+        repeats = _Repeats(witness, began, patient=deadline is None)
+        return await self._until_known(write, repeats, failed, deadline)
+
+    async def _until_known(
+        self,
+        write: Callable[[str], bytes],
+        repeats: "_Repeats",
+        failed: Exception | None,
+        deadline: float | None,
+    ) -> int:
+        """`failed`: what became of an attempt that was made already."""
+        witness = repeats.witness
         refusal: LogError | None = None
         try:
-            async with asyncio.timeout(deadline), self._window:
+            async with asyncio.timeout(repeats.time_left(deadline)), self._window:
                 while True:
-                    await self._connection.connected()
                     try:
+                        if failed is not None:
+                            first, failed = failed, None
+                            raise first
+                        await self._connection.connected()
                         if refusal is not None or repeats.id_may_be_forgotten:
                             if (found := await self._find(witness)) is not None:
                                 return found
@@ -310,22 +340,25 @@ class Publisher:
 class _Repeats:
     """What is known about the attempts to publish one thing. `patient`: it has no deadline."""
 
-    def __init__(self, witness: "_Witness", *, patient: bool) -> None:
+    def __init__(self, witness: "_Witness", began: float, *, patient: bool) -> None:
         self.unknown = witness.may_be_stored
         """An attempt may have been stored."""
         self.reason: Exception | None = None
         self.attempt = _ATTEMPT
         self.pause = _PAUSE
-        self._witness = witness
+        self.witness = witness
         self._patient = patient
-        self._began = time.monotonic()
+        self._began = began
         self._disconnected = witness.may_be_stored
         self._said = False
+
+    def time_left(self, deadline: float | None) -> float | None:
+        return None if deadline is None else self._began + deadline - time.monotonic()
 
     @property
     def id_may_be_forgotten(self) -> bool:
         """So that we have to look whether an attempt was stored, before the next one."""
-        if not (self._witness.look and self.unknown):
+        if not (self.witness.look and self.unknown):
             return False
         return self._disconnected or time.monotonic() - self._began > _IDS_KEPT
 
@@ -350,7 +383,7 @@ class _Repeats:
         waits_long = isinstance(error, LogFull) or time.monotonic() - self._began > _SAY_SO
         if self._patient and waits_long and not self._said:
             self._said = True
-            logger.warning("%s waits for the log: %s", self._witness.subject, reason_of(error))
+            logger.warning("%s waits for the log: %s", self.witness.subject, reason_of(error))
 
 
 class _Witness(Struct, frozen=True):

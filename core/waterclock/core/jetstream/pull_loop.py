@@ -109,14 +109,20 @@ class Pull:
 
     async def next(self, timeout: float | None = None) -> list[Delivery]:
         """Whatever has arrived, at least one message; an empty list at the timeout."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                while not self._arrived and self._failure is None:
-                    self._some.clear()
-                    await self._some.wait()
+        if timeout is None:
+            await self._until_some()
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._until_some()
         if self._failure is not None and not self._arrived:
             raise self._failure
         return self._take_all()
+
+    async def _until_some(self) -> None:
+        while not self._arrived and self._failure is None:
+            self._some.clear()
+            await self._some.wait()
 
     async def backlog(self) -> AsyncIterator[list[Delivery]]:
         """What is in the stream by now, batch by batch. What is removed unread is not waited for."""
@@ -273,9 +279,20 @@ class Pull:
         self._ask_soon()
 
     def _ask_soon(self) -> None:
-        if not self._asking:
+        if not self._asking and not self._has_asked_enough:
             self._asking = True
             asyncio.get_running_loop().call_soon(self._ask)
+
+    @property
+    def _has_asked_enough(self) -> bool:
+        """Whether more than half of what may be outstanding is: then nothing is asked for."""
+        requests = self._requests
+        return (
+            requests is not None
+            and self._demand is None
+            and not self._resting
+            and 2 * requests.outstanding > self._batch
+        )
 
     def _ask(self) -> None:
         """Ask for more when half of what may be outstanding is free: few requests, and the pipe never runs dry."""

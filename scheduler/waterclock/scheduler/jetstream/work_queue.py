@@ -1,12 +1,14 @@
 """The work queue: a message for each work item or parcel, on the subject of its queue, tier and priority."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from waterclock.core.jetstream.access.work_consumers import WorkLines
 from waterclock.core.jetstream.connection import Connection
 from waterclock.core.jetstream.errors import LogError, LogFull, LogUnavailable
+from waterclock.core.jetstream.nats_client import Disconnected
 from waterclock.core.jetstream.publisher import Message, Publisher
 from waterclock.proto import names
 from waterclock.proto.codec import encode
@@ -18,6 +20,8 @@ from waterclock.scheduler.ports import WorkInDoubt, WorkMessage
 
 _log = logging.getLogger(__name__)
 
+_ASK_EVERY = 1.0
+"""Seconds: so often, at least, we ask whether work gets to the queue."""
 _RECALL_SECONDS = 10.0
 _RECALLED_SECONDS = 3600.0
 """How long a recall is kept. An executor asks before it runs what has been in the queue for a minute."""
@@ -37,16 +41,38 @@ class WorkStream:
         self._publisher = publisher
         self._lines = lines
         self._is_certain = is_certain
+        self._asked = -_ASK_EVERY
+        """When an acknowledgement was last asked for, on the monotonic clock."""
 
-    async def publish(self, messages: Sequence[WorkMessage]) -> None:
+    async def publish(self, messages: Sequence[WorkMessage]) -> bool:
         """Not repeated here: what may be in the queue goes there again only marked as recovered. While this waits for
         the server somebody may take the partition and publish the same, so it is asked again before each write."""
         await self._make_lines(messages)
+        if self._may_go_unasked(messages):
+            try:
+                self._publisher.send_work(work_message(messages[0]))
+                return False
+            except Disconnected:
+                pass  # what follows waits for the server
+        self._asked = time.monotonic()
         still = None if all(message.items[0].recovered for message in messages) else self._is_certain
         try:
             await self._publisher.publish_work([work_message(message) for message in messages], still=still)
         except LogUnavailable as error:
             raise WorkInDoubt(str(error)) from error
+        return True
+
+    def _may_go_unasked(self, messages: Sequence[WorkMessage]) -> bool:
+        """At low load an answer wakes both sides up for each run, and says what the run's outcome says a moment later.
+        Of several servers the one that has the queue may go without our noticing."""
+        return (
+            len(messages) == 1
+            and not messages[0].parcel
+            and not messages[0].items[0].recovered
+            and not self._connection.nc.is_clustered
+            and self._is_certain()
+            and time.monotonic() - self._asked < _ASK_EVERY
+        )
 
     async def _make_lines(self, messages: Sequence[WorkMessage]) -> None:
         """Those that have none yet. If that fails the work waits until it is tried again, every few seconds."""

@@ -12,7 +12,15 @@ from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.fan_out import FanOuts
 from waterclock.core.domain.partition.state import Backfill, Ended, Run
 from waterclock.core.domain.partition.workflows import WorkflowRuns
-from waterclock.proto.events import Instant, NodeMarked, RunCancelRequested, RunEvent, RunStarted
+from waterclock.core.domain.run.states import is_stale
+from waterclock.proto.events import (
+    Instant,
+    NodeMarked,
+    RunCancelRequested,
+    RunEvent,
+    RunStarted,
+    RunSucceeded,
+)
 from waterclock.proto.spec import Workflow
 
 _PASS_EVENTS = 2000
@@ -68,6 +76,22 @@ class FollowUps:
             self._backfill_steered(self._state.backfills[event.run_id], now)
         else:
             self._react(event, now)
+
+    def nothing_follows(self, event: RunSucceeded) -> bool:
+        """Whether this success, which has not been applied yet, leaves nothing to decide: nobody waits for the run, as
+        a part of something, as a dependency, or for its turn."""
+        state = self._state
+        run = state.runs.get(event.run_id)
+        return (
+            run is not None
+            and run.has_work
+            and run.parent is None
+            and not run.cancelling
+            and not is_stale(run.attempt, run.executor_id, event)
+            and len(self._decisions.by_job[run.job_id]) == 1
+            and run.job_id not in state.dependencies
+            and run.job_id not in state.notices.dependents
+        )
 
     def advance_parents(self, now: Instant) -> None:
         """Advance the workflow runs and fan-outs that something happened to."""

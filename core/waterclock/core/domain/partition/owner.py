@@ -49,6 +49,8 @@ from waterclock.proto.events import (
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import ClaimReply, ClaimRequest
 
+_SURELY_TAKEN = 2_000_000
+"""Work that nobody was asked about and nobody has taken after so many microseconds is sent again."""
 _CHECKPOINT = 5_000_000
 """How often an owner with a backlog says that it lives, in microseconds."""
 
@@ -94,6 +96,8 @@ class Owner:
         self._applied: list[tuple[RunEvent, Ended | None]] = []
         """Events of others that were applied and not yet followed up."""
         self._in_doubt: dict[str, None] = {}
+        self._sent: dict[str, Instant] = {}
+        """Runs whose work was sent and is not known to have arrived: since when."""
         self._said_alive: Instant = 0
 
     # -- taking over ------------------------------------------------------------------------------------
@@ -201,6 +205,22 @@ class Owner:
             self._applied.append((event, self._decisions.apply(event)))
         self._one_shots.leave_room()
 
+    def note_success(self, frame: Frame, sequence: int) -> bool:
+        """Between two passes: apply a frame with nothing in it but the success of a run from which nothing follows, so
+        that it needs no pass of its own. False: something may follow, and nothing has been done."""
+        decisions = self._decisions
+        if len(frame.events) != 1 or self.backlog or decisions.to_advance or decisions.without_room:
+            return False
+        (event,) = frame.events
+        if (
+            type(event) is not RunSucceeded
+            or self._unread.contradict(event, sequence)
+            or not self._follow_ups.nothing_follows(event)
+        ):
+            return False
+        self.observe_frame(frame, sequence)
+        return True
+
     def _is_known_completion(self, event: RunEvent) -> bool:
         """Whether it repeats an earlier notice: then nothing depends on when it is read."""
         if type(event) is not DependencyCompleted or event.run_id not in self.state.dependencies:
@@ -279,7 +299,13 @@ class Owner:
 
     def next_due(self) -> Instant | None:
         """When there may be something to decide."""
-        return self.state.cursor.time if self._decisions.to_advance else self._due_work.next_look()
+        if self._decisions.to_advance:
+            return self.state.cursor.time
+        look = self._due_work.next_look()
+        if not self._sent:
+            return look
+        late = next(iter(self._sent.values())) + _SURELY_TAKEN
+        return late if look is None else min(look, late)
 
     def lag(self, now: Instant) -> int:
         """How long the first has been due of what is not decided, in microseconds. Not of what waits for slow work to
@@ -337,14 +363,25 @@ class Owner:
         """The work of every frame up to this sequence is in the queue."""
         self._move_cursor(work=sequence)
 
+    def sent(self, run_ids: Iterable[str], now: Instant) -> None:
+        """The work of these is on its way, and nobody says whether it arrives."""
+        self._sent.update(dict.fromkeys(run_ids, now))
+
     def doubt(self, run_ids: Iterable[str]) -> None:
         """The work of these may not be in the queue."""
         self._in_doubt.update(dict.fromkeys(run_ids))
 
     def take_doubts(self) -> list[str]:
         """Queued runs whose work may never have been published."""
-        doubts, self._in_doubt = self._in_doubt, {}
         runs = self.state.runs
+        while self._sent:
+            run_id, since = next(iter(self._sent.items()))
+            if run_id in runs and runs[run_id].status == "QUEUED":
+                if since > self.state.cursor.alive - _SURELY_TAKEN:
+                    break
+                self._in_doubt[run_id] = None
+            del self._sent[run_id]
+        doubts, self._in_doubt = self._in_doubt, {}
         return [run_id for run_id in doubts if run_id in runs and runs[run_id].status == "QUEUED"]
 
     def delivered(self, notices: Sequence[Notice], now: Instant) -> None:

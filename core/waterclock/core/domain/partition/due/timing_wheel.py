@@ -18,6 +18,8 @@ _LEVELS = 6
 _TICK = 1000
 _REACH = (_SLOTS - 2) << (_BITS * (_LEVELS - 1))
 """How far ahead an item is placed: never all the way round to the slot the wheel stands on."""
+_FEW = 32
+"""So many items of a slot are looked at to know when the first of them is due."""
 
 
 class Wheel(Generic[T]):
@@ -40,12 +42,18 @@ class Wheel(Generic[T]):
         self._place(due, item)
 
     def next_due(self) -> int | None:
-        """An instant by which nothing is due yet, or None when the wheel is empty; exact within level 0. Of what was
-        added when it was due already, and is not the first of its kind, the due time may be earlier."""
+        """An instant before which nothing is due, or None when the wheel is empty. Exact within level 0, and where few
+        items share a slot; else it is when the slot begins, and whoever wakes up then finds nothing. Of what was added
+        when it was due already, and is not the first of its kind, the due time may be earlier."""
         if self._overdue:
             return self._overdue[0][0]
-        tick = self._next_occupied()
-        return None if tick is None else tick[0] * _TICK
+        found = self._next_occupied()
+        if found is None:
+            return None
+        start, level, slot = found
+        if 0 < level < _LEVELS - 1 and len(items := self._slots[level][slot]) <= _FEW:
+            start = _tick_of(min(items, key=_due)[0])
+        return start * _TICK
 
     def take(self, now: int, most: int | None = None) -> list[tuple[int, T]]:
         """What is due at `now`, in order of due time; at most so many, the rest stays due."""
@@ -82,7 +90,7 @@ class Wheel(Generic[T]):
         return taken
 
     def _place(self, due: int, item: T) -> None:
-        tick = -(-due // _TICK)
+        tick = _tick_of(due)
         if tick <= self._tick:
             self._overdue.append((due, item))
             return
@@ -117,6 +125,11 @@ class Wheel(Generic[T]):
             if best is None or candidate[0] < best[0]:
                 best = candidate
         return best
+
+
+def _tick_of(due: int) -> int:
+    """The first one by which it is due."""
+    return -(-due // _TICK)
 
 
 def _due(pair: tuple[int, object]) -> int:
