@@ -11,7 +11,6 @@ from collections.abc import Callable
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.divergence import Diverged
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.core.domain.timing_index import HORIZON
 from waterclock.core.runtime.tasks import supervised
 from waterclock.proto.heartbeats import PartitionStatus
 from waterclock.scheduler.load import PartitionLoad
@@ -70,6 +69,8 @@ class PartitionLoop:
             else PartitionLoad(
                 self._owned.owner.backlog,
                 unread=self._unread(self._owned),
+                not_in_memory=self._owned.owner.schedules.near.unread,
+                behind_since=self._owned.owner.schedules.near.loaded_until,
                 runs=self._owned.owner.state.runs,
             )
         )
@@ -142,8 +143,7 @@ class PartitionLoop:
         """Until something arrived or is due, but not before the stroke. `before`: when the pass before it began."""
         if result.more:
             self._pace.wake()
-        due, owner = owned.owner.next_due(), owned.owner
-        load_at = owner.schedules.loaded_until - HORIZON
+        due, load_at = owned.owner.next_due(), owned.near_future.next_listing()
         wait = (load_at if due is None else min(due, load_at)) - self._ports.clock.now_us()
         stroke = next_stroke(result.began, result.decided, self._sharing(), before)
         await self._pace.wait(

@@ -155,7 +155,7 @@ def filed_under(item: ArmedSchedule) -> tuple[Instant, ...]:
     """The instants under which the index has it. Where jitter puts the fire into a later minute it is there, too: until
     then it is not decided, and whoever takes over begins to read at the minute that the log has reached."""
     if item.scheduled // MINUTE == item.due // MINUTE:
-        return (item.scheduled,)
+        return (item.due,)
     return (item.scheduled, item.due)
 
 
