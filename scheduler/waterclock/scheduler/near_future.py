@@ -26,7 +26,7 @@ _SLICE = 2_000
 _ONCE_IN = SECOND
 """How often it is looked whether something later can make room for what is due."""
 
-MOST_ONCE = 120_000
+MOST_ONCE = 100_000
 MOST_RECURRING = 60_000
 """How many schedules a scheduler holds in memory, about: its partitions share it."""
 

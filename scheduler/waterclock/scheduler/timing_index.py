@@ -29,11 +29,13 @@ from waterclock.core.domain.timing_index import (
     IndexEntry,
     Slots,
     decode_entry,
+    decode_whole_group,
     minute_of,
     minute_slot,
 )
 from waterclock.core.runtime.quarantine import read_record
 from waterclock.proto import names
+from waterclock.proto.codec import Undecodable
 from waterclock.proto.events import Instant
 from waterclock.scheduler.group_directory import GroupDirectory, Unread, is_unlabelled
 
@@ -183,10 +185,15 @@ class TimingIndex:
         if not names.is_timing_group(key):
             single = _read(decode_entry, key, value)
             return [] if single is None else [single]
-        group = _read(decode_group, key, value) or _EMPTY
-        self._note_void(group.void)
-        members = (_read(decode_entry, key, bytes(entry)) for _, entry in group.entries)
-        return [entry for entry in members if entry is not None]
+        try:
+            whole = decode_whole_group(value)
+        except Undecodable:
+            group = _read(decode_group, key, value) or _EMPTY
+            self._note_void(group.void)
+            members = (_read(decode_entry, key, bytes(entry)) for _, entry in group.entries)
+            return [entry for entry in members if entry is not None]
+        self._note_void(whole.void)
+        return [entry for _, entry in whole.entries]
 
     def _note_void(self, void: Iterable[Void]) -> None:
         for mark in void:

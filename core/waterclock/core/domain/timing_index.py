@@ -44,6 +44,13 @@ class IndexEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fires up to this instant are not this definition's to take; how far they are decided, the log's cursor says."""
 
 
+class WholeGroup(Struct):
+    """A group, decoded with its entries."""
+
+    entries: list[tuple[Instant, IndexEntry]] = []
+    void: list[Void] = []
+
+
 class Slots:
     """Which slot an instant belongs to: the longest that is not open yet. Opening goes from the longest slots to the
     hours, each time the first that is needed to open the next hour.
@@ -149,3 +156,4 @@ def is_hot(fires: Fires, scheduled: Instant) -> bool:
 _encode = msgspec.json.Encoder().encode
 encode_entry = _encode
 decode_entry = decoder(IndexEntry)
+decode_whole_group = decoder(WholeGroup)

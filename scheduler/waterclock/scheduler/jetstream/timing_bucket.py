@@ -19,6 +19,8 @@ from waterclock.scheduler.ports import LeaseLost
 from waterclock.scheduler.timing_index import Stored
 
 _AT_A_TIME = 32
+_GROUPS_AT_A_TIME = 4
+"""A group may have 256 KB, and all partitions may read some."""
 _SOME_BYTES = 512 * 1024
 
 
@@ -72,8 +74,8 @@ class TimingBucket:
 
     async def get(self, keys: Sequence[str]) -> list[Stored]:
         found: list[Stored] = []
-        for start in range(0, len(keys), _AT_A_TIME):
-            chunk = keys[start : start + _AT_A_TIME]
+        for start in range(0, len(keys), _GROUPS_AT_A_TIME):
+            chunk = keys[start : start + _GROUPS_AT_A_TIME]
             reads = (until_known(key, partial(self._bucket.get, key)) for key in chunk)
             found += self._noted([entry for entry in await asyncio.gather(*reads) if entry is not None])
         return found

@@ -46,6 +46,8 @@ class ArmedSchedule(Struct, kw_only=True, gc=False):
 
     def pack(self, entry: bytes = b"") -> None:
         """`entry`: of the index, if it is at hand."""
+        if self.spec is None:
+            return
         self.packed, self.spec, self.fires = entry or self.entry(), None, None
 
     def unpack(self) -> JobSpec:

@@ -139,7 +139,7 @@ class Schedules:
             item = self._next_undecided(entry)
             if item is not None and (before is None or item.hot or item.due < before):
                 self.near.arm(item)
-                if item.due > now + _SOON:
+                if item.lane.recurring and item.due > now + _SOON:  # one-shots are read shortly before
                     self._pack(item, self.armed)
                 self._wheel.add(item.due, item)
 
@@ -168,7 +168,10 @@ class Schedules:
     def wait(self, item: ArmedSchedule) -> None:
         """It is due, and stands in line; but not for longer than it has to start."""
         item.waited = True
-        self._pack(item, self._backlog)
+        if (
+            item.unsettled or item.lane.recurring
+        ):  # of one-shots from the index there are never many in memory
+            self._pack(item, self._backlog)
         self._backlog.add(item, item.lane)
         if item.start_within is not None:
             self._wheel.add(item.due + item.start_within + 1, item)
