@@ -40,6 +40,8 @@ class GroupDirectory:
         self._unread: tuple[list[Unread], list[Unread]] = ([], [])
         """One-shots, and whatever else: by whether it may recur. So is the next."""
         self._until = [first_minute * MINUTE] * 2
+        self._reach: list[tuple[Instant, int] | None] = [None, None]
+        """What `reach` has answered, until something changes."""
         self._waiting: set[str] = set()
         """The keys of what is unread."""
         self._void: list[Unread] = []
@@ -52,6 +54,7 @@ class GroupDirectory:
     def forget(self, minutes: Collection[int]) -> None:
         """All in there is decided."""
         gone = {key for minute in minutes for key in self._labels.pop(minute, ())}
+        self._reach = [None, None]
         for heap in (*self._unread, self._void):
             if any(each.key in gone for each in heap):
                 heap[:] = [each for each in heap if each.key not in gone]
@@ -65,6 +68,7 @@ class GroupDirectory:
 
     def take(self, *, recurring: bool) -> Unread:
         """From now on it counts as read."""
+        self._reach[recurring] = None
         group = heappop(self._unread[recurring])
         self._waiting.discard(group.key)
         return group
@@ -80,14 +84,16 @@ class GroupDirectory:
     def reach(self, *, recurring: bool) -> tuple[Instant, int]:
         """Up to when all has been read, and the lowest version of what is due then and has not, or 0."""
         heap = self._unread[recurring]
-        if heap:
+        if not heap:
+            found = self.listed_until * MINUTE, 0
+        elif (known := self._reach[recurring]) is not None:
+            found = known
+        else:
             part = [each for each in heap if each.part == heap[0].part]
             until = min(each.first for each in part)
-            oldest = min(each.oldest for each in part if each.first == until)
-        else:
-            until, oldest = self.listed_until * MINUTE, 0
-        self._until[recurring] = until
-        return until, oldest
+            found = self._reach[recurring] = until, min(each.oldest for each in part if each.first == until)
+        self._until[recurring] = found[0]
+        return found
 
     def shed(self, since: Instant, *, recurring: bool) -> None:
         """What is due from then on is not in memory any more."""
@@ -100,6 +106,7 @@ class GroupDirectory:
             for key, label in labels.items()
             if label.kind in kinds
         }
+        self._reach = [None, None]
         for heap in self._unread:
             heap[:] = [each for each in heap if each.key not in again]
             heapify(heap)
@@ -125,9 +132,9 @@ class GroupDirectory:
         if label.kind == "void":
             heappush(self._void, Unread(label.first // PART, 0, key, label.first, 0))
         elif label.last >= reached:
-            first = max(label.first, reached)
-            heap = self._unread[label.kind != "once"]
-            heappush(heap, Unread(first // PART, label.oldest, key, first, label.count))
+            first, recurring = max(label.first, reached), label.kind != "once"
+            self._reach[recurring] = None
+            heappush(self._unread[recurring], Unread(first // PART, label.oldest, key, first, label.count))
         else:
             return
         self._waiting.add(key)

@@ -45,7 +45,7 @@ class PartitionLoop:
         if self._owned is None:
             return None
         owner = self._owned.owner
-        cursor = owner.state.cursor
+        cursor, near = owner.state.cursor, owner.schedules.near
         return PartitionStatus(
             partition=self.partition,
             token=token or 0,
@@ -54,10 +54,13 @@ class PartitionLoop:
             active_runs=len(owner.state.runs),
             armed=len(owner.schedules.armed),
             lag_seconds=owner.lag(self._ports.clock.now_us()) / SECOND,
-            backlog=len(owner.backlog),
+            backlog=len(owner.backlog) + near.unread,
             unread=self._unread(self._owned),
             settled=cursor.settled_jobs,
-            waits_since=owner.backlog.waits_since,
+            waits_since=min(
+                filter(None, (owner.backlog.waits_since, near.loaded_until if near.unread else None)),
+                default=None,
+            ),
         )
 
     @property

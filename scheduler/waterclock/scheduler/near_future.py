@@ -25,6 +25,7 @@ _SLICE = 2_000
 """So many entries a pass reads of each kind."""
 _ONCE_IN = SECOND
 """How often it is looked whether something later can make room for what is due."""
+_COUNT_EVERY = SECOND // 4
 
 MOST_ONCE = 100_000
 MOST_RECURRING = 60_000
@@ -52,6 +53,7 @@ class NearFuture:
         self._index = index
         self._capacity = capacity
         self._looked_at: Instant = 0
+        self._counted_at: Instant = 0
 
     async def begin(self, now: Instant) -> None:
         """After the index has begun."""
@@ -89,7 +91,8 @@ class NearFuture:
             reached, oldest = self._index.near.reach(recurring=recurring)
             self._near.loaded(reached, recurring=recurring, unread_version=oldest)
         self._index.forget_void(self._near.loaded_until)
-        self._near.unread = self._index.near.count_due(now)
+        if not 0 <= now - self._counted_at < _COUNT_EVERY:
+            self._counted_at, self._near.unread = now, self._index.near.count_due(now)
         return more
 
     def _choose(self, now: Instant, *, recurring: bool) -> list[Unread]:
