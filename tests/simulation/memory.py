@@ -15,7 +15,7 @@ from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.store.store import StoreError
 from waterclock.proto import names
-from waterclock.proto.events import Cursor, RunEvent
+from waterclock.proto.events import Cursor, JobEvent, RunEvent
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import StopRequest
 from waterclock.scheduler.jetstream.logs import frames_of
@@ -118,6 +118,13 @@ class MemoryTimingStore:
         self._world.rng.shuffle(found)
         return found
 
+    async def keys(self, pattern: str) -> list[str]:
+        return [key for key, _ in await self.scan(pattern)]
+
+    async def get(self, keys: Sequence[str]) -> list[TimingValue]:
+        await self._life.end(READ)
+        return [found for key in keys for found in self._find(key)]
+
     async def some(self, pattern: str) -> list[TimingValue]:
         await self._life.end(READ)
         return self._find(pattern)[: self._world.rng.randint(1, 3)]
@@ -210,14 +217,16 @@ class MemoryDefinitions:
             found[job_id, version] = event.spec
         return found
 
-    async def specs_before(self, changed: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
-        found: dict[tuple[str, int], JobSpec | None] = {}
+    async def before(
+        self, changed: Iterable[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[JobEvent, int] | None]:
+        found: dict[tuple[str, int], tuple[JobEvent, int] | None] = {}
         for job_id, version in changed:
             await self._life.end(READ)
-            earlier = (
-                event.spec for event in reversed(self._world.jobs[: version - 1]) if event.job_id == job_id
+            earlier = enumerate(self._world.jobs[: version - 1], 1)
+            found[job_id, version] = next(
+                ((event, number) for number, event in reversed(list(earlier)) if event.job_id == job_id), None
             )
-            found[job_id, version] = next(earlier, None)
         return found
 
     async def pause(self, job_id: str, note: str) -> None:
@@ -351,13 +360,14 @@ def memory_ports(life: Life) -> Ports:
         runs=MemoryLog(life, world.run_entries),
         jobs=MemoryLog(life, world.job_entries),
         decisions=MemoryFencedLog(life),
-        index=TimingIndex(MemoryTimingStore(life), PARTITION, world.spans),
+        index=TimingIndex(MemoryTimingStore(life), PARTITION, world.spans, world.crowded),
         snapshots=MemorySnapshots(life),
         definitions=MemoryDefinitions(life),
         lines=MemoryLines(life),
         work=MemoryWorkQueue(life),
         executors=MemoryExecutors(life),
         room=MemoryRoom(life),
+        capacity=lambda: world.capacity,
         clock=MemoryClock(life),
         metrics=SchedulerMetrics(),
     )

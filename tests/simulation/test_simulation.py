@@ -23,6 +23,7 @@ from waterclock.core.domain.partition.due.catch_up import GRACE
 from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.proto.events import JobResumed, RunCancelRequested, RunQueued, RunsMissed, RunStarted
 from waterclock.proto.verdicts import RunStatus
+from waterclock.scheduler.near_future import Capacity
 
 SEEDS = 1200
 CHUNKS = 24
@@ -34,6 +35,7 @@ def live(seed: int, steps: int = 100, *, parcels: bool = True) -> tuple[World, A
     """One life from its seed to its end. `parcels`: whether there may be any."""
     rng = random.Random(seed)
     dice = random.Random(f"parcels {seed}")
+    memory = random.Random(f"memory {seed}")
     world = World(
         rng,
         crash_chance=rng.choice([0.0, 0.02, 0.1]),
@@ -42,6 +44,8 @@ def live(seed: int, steps: int = 100, *, parcels: bool = True) -> tuple[World, A
         room_limit=rng.choice([None, None, 1, 3]),
         files={FILE: LINES},
         parcel_size=dice.choice([1, 2, 3, 64]) if parcels else 1,
+        capacity=Capacity(*memory.choice([(10_000, 10_000), (1, 1), (2, 3)])),
+        crowded=memory.choice([1_000, 1, 0]),
     )
     user, executors = User(world), Executors(world, dice=dice)
     for _ in range(steps):

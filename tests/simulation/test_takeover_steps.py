@@ -12,7 +12,7 @@ from simulation.memory import MemoryFencedLog, MemoryLog, MemoryWorkQueue
 from simulation.test_simulation import judge, settle
 from simulation.world import EPOCH, World, queued_runs
 from waterclock.core.domain.instants import SECOND, datetime_of
-from waterclock.core.domain.timing_index import decode_group
+from waterclock.core.domain.timing_groups import decode_group
 from waterclock.proto.events import Cursor, JobCreated, RunEvent, RunQueued
 from waterclock.proto.spec import JobSpec, Schedule, Shell
 from waterclock.proto.work import WorkItem

@@ -20,6 +20,7 @@ from waterclock.core.domain.partition.owner import Owner
 from waterclock.proto.codec import decode_frame, encode
 from waterclock.proto.events import Frame, JobEvent, JobFrame, RunEvent, RunQueued
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest, WorkItem
+from waterclock.scheduler.near_future import Capacity
 from waterclock.scheduler.one_pass import OwnedPartition
 from waterclock.scheduler.ports import Claim, LeaseLost, Snapshot, WorkMessage
 from waterclock.scheduler.takeover import rebuild, take_over
@@ -89,6 +90,10 @@ class World:
     index_is_fenced: bool = True
     spans: tuple[int, ...] = (1, 2, 6)
     """Hours in the longer slots of the index: few, so that they are opened in a life."""
+    crowded: int = 1_000
+    """From so many entries on a minute of the index is divided."""
+    capacity: Capacity = field(default_factory=lambda: Capacity(10_000, 10_000))
+    """How many schedules are in memory."""
     work: dict[tuple[str, int, bool], Message] = field(default_factory=dict)
     """Run id or a parcel's name, when it was queued, whether it is a parcel -> message."""
     holding: dict[str, tuple[str, Work]] = field(default_factory=dict)

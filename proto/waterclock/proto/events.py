@@ -7,7 +7,7 @@ since the epoch. A tag, once released, keeps its meaning for ever; new fields ha
 
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from waterclock.proto.spec import JobSpec
 
@@ -562,6 +562,13 @@ class Cursor(Struct, frozen=True, kw_only=True):
     decided. -1: none up to `jobs`, as in frames of the first release, where nothing ever waited."""
     alive: Instant = 0
     """The owner lived at this instant. 0: a frame of the first release, which does not say."""
+    through_version: int | UnsetType = UNSET
+    """Of the fires at the instant after `time`, those of definitions up to this version are decided, too. Not said
+    while there are none."""
+
+    @property
+    def through(self) -> int:
+        return 0 if self.through_version is UNSET else self.through_version
 
     @property
     def settled_jobs(self) -> int:

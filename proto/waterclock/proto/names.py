@@ -162,9 +162,9 @@ def timing_hot(partition: int, job_id: str, version: int) -> str:
     return f"{partition}.hot.0.{job_id}.{version}"
 
 
-def timing_group(partition: int, slot: str, writer: str, number: int) -> str:
-    """Entries that were written together. No id of a job begins like the writer here."""
-    return f"{partition}.{slot}._{writer}.{number}"
+def timing_group(partition: int, slot: str, writer: str, number: int, label: str = "") -> str:
+    """Entries that were written together. No id of a job begins like the writer here. `label`: what is in it."""
+    return f"{partition}.{slot}._{writer}.{number}" + (f"-{label}" if label else "")
 
 
 def is_timing_group(key: str) -> bool:

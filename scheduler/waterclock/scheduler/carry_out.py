@@ -12,7 +12,7 @@ from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.decisions import LinesNeeded, Pass, VoidEntries
 from waterclock.core.domain.partition.due.armed_schedule import may_be_filed_under
 from waterclock.core.domain.partition.owner import Owner
-from waterclock.core.domain.timing_index import Void
+from waterclock.core.domain.timing_groups import Void
 from waterclock.core.store.store import StoreError
 from waterclock.proto.events import Instant
 from waterclock.scheduler.ports import Ports, UnreadableLines, WorkInDoubt
@@ -69,15 +69,15 @@ async def _record(ports: Ports, owner: Owner, decided: Pass) -> None:
 async def mark_void(ports: Ports, owner: Owner, void: Sequence[VoidEntries]) -> None:
     """Where the entries of a definition are that is not in memory, the definition says."""
     changed = [(entries.job_id, entries.version + 1) for entries in void if entries.filed is None]
-    specs = await ports.definitions.specs_before(changed) if changed else {}
+    replaced = await ports.definitions.before(changed) if changed else {}
     decided, now = owner.state.cursor.time, ports.clock.now_us()
     marks: list[Void] = []
     for number, entries in enumerate(void, 1):
         job_id, version = entries.job_id, entries.version
         filed: Iterable[Instant] = entries.filed or ()
-        spec = specs.get((job_id, version + 1))
-        if spec is not None:
-            filed = may_be_filed_under(job_id, spec, decided, now)
+        before = replaced.get((job_id, version + 1))
+        if before is not None:
+            filed = may_be_filed_under(job_id, before[0].spec, decided, now)
         marks += [Void(at, job_id, version) for at in sorted(filed)]
         if number % _TURN == 0:
             await asyncio.sleep(0)

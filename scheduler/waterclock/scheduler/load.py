@@ -29,6 +29,10 @@ class PartitionLoad(Struct, frozen=True):
     backlog: Backlog
     unread: int
     runs: Mapping[str, Run] = {}
+    not_in_memory: int = 0
+    """How many are due that only the timing index has."""
+    behind_since: Instant = 0
+    """If there are any: when the first of them was due."""
 
 
 def due_by_queue(partitions: Iterable[PartitionLoad]) -> dict[str, int]:
@@ -98,6 +102,9 @@ class LoadMeter:
         oldest = now
         for partition in partitions:
             unread += partition.unread
+            counted += partition.not_in_memory
+            if partition.not_in_memory:
+                oldest = min(oldest, partition.behind_since)
             for (namespace, line), count in partition.backlog.counts.items():
                 if self._is_counted(line):
                     counted += count

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.domain.partition.divergence import Diverged
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.core.domain.timing_index import HORIZON
 from waterclock.core.runtime.tasks import supervised
 from waterclock.proto.heartbeats import PartitionStatus
 from waterclock.scheduler.load import PartitionLoad
@@ -46,7 +45,7 @@ class PartitionLoop:
         if self._owned is None:
             return None
         owner = self._owned.owner
-        cursor = owner.state.cursor
+        cursor, near = owner.state.cursor, owner.schedules.near
         return PartitionStatus(
             partition=self.partition,
             token=token or 0,
@@ -55,10 +54,13 @@ class PartitionLoop:
             active_runs=len(owner.state.runs),
             armed=len(owner.schedules.armed),
             lag_seconds=owner.lag(self._ports.clock.now_us()) / SECOND,
-            backlog=len(owner.backlog),
+            backlog=len(owner.backlog) + near.unread,
             unread=self._unread(self._owned),
             settled=cursor.settled_jobs,
-            waits_since=owner.backlog.waits_since,
+            waits_since=min(
+                filter(None, (owner.backlog.waits_since, near.loaded_until if near.unread else None)),
+                default=None,
+            ),
         )
 
     @property
@@ -70,6 +72,8 @@ class PartitionLoop:
             else PartitionLoad(
                 self._owned.owner.backlog,
                 unread=self._unread(self._owned),
+                not_in_memory=self._owned.owner.schedules.near.unread,
+                behind_since=self._owned.owner.schedules.near.loaded_until,
                 runs=self._owned.owner.state.runs,
             )
         )
@@ -147,8 +151,7 @@ class PartitionLoop:
         """Until something arrived or is due, but not before the stroke. `before`: when the pass before it began."""
         if result.more or not owned.read_between_passes():
             self._pace.wake()
-        due, owner = owned.owner.next_due(), owned.owner
-        load_at = owner.schedules.loaded_until - HORIZON
+        due, load_at = owned.owner.next_due(), owned.near_future.next_listing()
         wait = (load_at if due is None else min(due, load_at)) - self._ports.clock.now_us()
         stroke = next_stroke(result.began, result.decided, self._sharing(), before)
         await self._pace.wait(

@@ -10,16 +10,15 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.owner import Owner
-from waterclock.core.domain.timing_index import HORIZON
 from waterclock.core.runtime.quarantine import read_frame, read_job_frame
 from waterclock.proto.codec import encode
-from waterclock.proto.events import Instant
+from waterclock.proto.events import Instant, JobEvent
 from waterclock.proto.work import ClaimReply, ClaimRequest
 from waterclock.scheduler.carry_out import carry_out, checkpoint
 from waterclock.scheduler.ports import Claim, Entry, Ports, Snapshot
-from waterclock.scheduler.takeover import Rebuilt, load
+from waterclock.scheduler.replaced_definitions import observe_job, read_replaced
+from waterclock.scheduler.takeover import Rebuilt
 from waterclock.scheduler.work_items import WorkRecovery
 
 _PASS_DEFINITIONS = 300
@@ -62,6 +61,7 @@ class OwnedPartition:
 
     def __init__(self, ports: Ports, taken: Rebuilt, inbox: Inbox) -> None:
         self.owner: Owner = taken.owner
+        self.near_future = taken.near_future
         self.consumed = taken.consumed
         """All frames of others up to this sequence of `RUNS` are in the state."""
         self._ports = ports
@@ -109,12 +109,12 @@ class OwnedPartition:
         began = time.monotonic()
         now = ports.clock.now_us()
         owner.wake(now, lived=lived)
-        await self._load_index(now)
+        unread = await self.near_future.load(now)
         self.read_runs()
         if ports.snapshots.is_due(self._changes):
             await self.write_snapshot()
         owner.follow_up(now)
-        more = await self._read_jobs(now)
+        more = await self._read_jobs(now) or unread
         answers = await self._decide_claims(now)
         hurry = owner.tick(now)
         decided = owner.take_pass()
@@ -158,33 +158,25 @@ class OwnedPartition:
             )
         )
 
-    async def _load_index(self, now: Instant) -> None:
-        """Nothing is decided for a time whose part of the index is not in memory, however far the clock jumped."""
-        owner, index = self.owner, self._ports.index
-        await index.open_ahead((now + HORIZON) // MINUTE)
-        if owner.schedules.loaded_until - now > HORIZON:
-            return
-        first, last = owner.schedules.loaded_until // MINUTE, (now + HORIZON) // MINUTE
-        await load(owner, await index.minutes(first, last), now)
-        owner.loaded((last + 1) * MINUTE)
-        await index.purge_before(owner.state.cursor.time - MINUTE)
-
     async def _read_jobs(self, now: Instant) -> bool:
         """Whether some are left for the next pass."""
         jobs = self._inbox.jobs
-        taken = events = 0
-        while taken < len(jobs) and events < _PASS_DEFINITIONS:
+        taken = 0
+        changes: list[tuple[JobEvent, int]] = []
+        while taken < len(jobs) and len(changes) < _PASS_DEFINITIONS:
             entry = jobs[taken]
-            changes = read_job_frame(entry).events
-            if changes and now < changes[-1].at <= self._ports.clock.now_us():
+            events = read_job_frame(entry).events
+            if events and now < events[-1].at <= self._ports.clock.now_us():
                 break  # it is of later than this pass, which took long: what was due before it is not decided yet
-            for number, event in enumerate(changes, 1):
-                self.owner.observe_job(event, entry.sequence, now)
-                if number % _TURN == 0:
-                    await asyncio.sleep(0)
-            taken, events = taken + 1, events + len(changes)
-            self.definitions_in_message += _WEIGHT * (len(changes) - self.definitions_in_message)
-        self._changes += events
+            changes += [(event, entry.sequence) for event in events]
+            taken += 1
+            self.definitions_in_message += _WEIGHT * (len(events) - self.definitions_in_message)
+        replaced = await read_replaced(self._ports, self.owner, changes)
+        for number, (event, version) in enumerate(changes, 1):
+            observe_job(self.owner, event, version, replaced, now)
+            if number % _TURN == 0:
+                await asyncio.sleep(0)
+        self._changes += len(changes)
         del jobs[:taken]
         return bool(jobs)
 

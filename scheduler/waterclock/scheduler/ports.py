@@ -15,10 +15,11 @@ from waterclock.core.domain.partition.dependency_state import Notice
 from waterclock.core.domain.partition.room import Room
 from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.runtime.clock import Clock
-from waterclock.proto.events import Cursor, Instant, RunEvent
+from waterclock.proto.events import Cursor, Instant, JobEvent, RunEvent
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest, WorkItem
 from waterclock.scheduler.metrics import SchedulerMetrics
+from waterclock.scheduler.near_future import Capacity
 from waterclock.scheduler.timing_index import TimingIndex
 
 
@@ -126,8 +127,11 @@ class Definitions(Protocol):
         """Definitions (job, version) as they were then; None when the log no longer holds one. Each message of the log
         is read once, however many definitions are in it."""
 
-    async def specs_before(self, changed: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
-        """The definitions that some (job, version) have replaced; None when the log no longer holds it."""
+    async def before(
+        self, changed: Iterable[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[JobEvent, int] | None]:
+        """The definitions that some (job, version) have replaced, and their versions; None when the log no longer holds
+        it."""
 
     async def pause(self, job_id: str, note: str) -> None:
         """Pause a schedule after failures in a row, as a user would. Harmless when repeated."""
@@ -192,5 +196,7 @@ class Ports(Struct, frozen=True, kw_only=True):
     work: WorkQueue
     executors: Executors
     room: Room
+    capacity: Callable[[], Capacity]
+    """How many schedules may be in memory."""
     clock: Clock
     metrics: SchedulerMetrics

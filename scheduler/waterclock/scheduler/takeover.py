@@ -3,7 +3,6 @@ definitions that changed while nobody owned it.
 """
 
 import asyncio
-from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -11,11 +10,12 @@ from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.partition.decisions import VoidEntries
 from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.partition.state import PartitionState
-from waterclock.core.domain.timing_index import HORIZON, IndexEntry
 from waterclock.core.runtime.quarantine import read_frame, read_job_frame
-from waterclock.proto.events import Instant, JobCreated
+from waterclock.proto.events import JobCreated
 from waterclock.scheduler.carry_out import carry_out, checkpoint, mark_void
+from waterclock.scheduler.near_future import NearFuture
 from waterclock.scheduler.ports import Ports
+from waterclock.scheduler.replaced_definitions import observe_job, read_replaced
 
 _TURN = 256
 """Others get their turn after so many entries or definitions."""
@@ -30,6 +30,7 @@ class Rebuilt(Struct, frozen=True, kw_only=True):
     owner: Owner
     consumed: int
     """`RUNS` is replayed through this sequence."""
+    near_future: NearFuture
 
 
 async def take_over(ports: Ports) -> Rebuilt:
@@ -41,23 +42,13 @@ async def take_over(ports: Ports) -> Rebuilt:
     await _remove_void_entries(ports, owner)
     now = ports.clock.now_us()
     owner.wake(now)
-    first, last = (owner.state.cursor.time or now) // MINUTE, (now + HORIZON) // MINUTE
-    await load(owner, await ports.index.hot(), now)
-    await load(owner, await ports.index.minutes(first, last), now)
-    owner.loaded((last + 1) * MINUTE)
+    await rebuilt.near_future.begin(now)
     await _read_unsettled(ports, owner)
     await _read_definitions(ports, owner)
     owner.resume(ports.clock.now_us())
     # A pass begins by reading the index further: what is to be in it must be there by then.
     await carry_out(ports, owner, owner.take_pass())
     return rebuilt
-
-
-async def load(owner: Owner, entries: Sequence[IndexEntry], now: Instant) -> None:
-    """Arm what was read from the index, with pauses for others."""
-    for start in range(0, len(entries), _TURN):
-        owner.load(entries[start : start + _TURN], now)
-        await asyncio.sleep(0)
 
 
 async def rebuild(ports: Ports) -> Rebuilt:
@@ -78,7 +69,7 @@ async def rebuild(ports: Ports) -> Rebuilt:
             if not in_snapshot:
                 owner.replay(frame, entry.sequence)
             consumed = entry.sequence
-    return Rebuilt(owner=owner, consumed=consumed)
+    return Rebuilt(owner=owner, consumed=consumed, near_future=NearFuture(owner, ports.index, ports.capacity))
 
 
 async def _remove_void_entries(ports: Ports, owner: Owner) -> None:
@@ -114,8 +105,10 @@ async def _read_definitions(ports: Ports, owner: Owner) -> None:
     number = written = 0
     async for entries in ports.jobs.read(owner.state.cursor.jobs, await ports.jobs.end()):
         for entry in entries:
-            for event in read_job_frame(entry).events:
-                owner.observe_job(event, entry.sequence, ports.clock.now_us())
+            events = read_job_frame(entry).events
+            replaced = await read_replaced(ports, owner, [(event, entry.sequence) for event in events])
+            for event in events:
+                observe_job(owner, event, entry.sequence, replaced, ports.clock.now_us())
                 number += 1
                 if number % _TURN == 0:
                     await asyncio.sleep(0)

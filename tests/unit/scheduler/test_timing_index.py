@@ -1,19 +1,15 @@
 """What is filed is found in its minute, however far away it was; what is void is not; and few keys hold much."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import pytest
 from msgspec import Raw
 
 from waterclock.core.domain.instants import MINUTE
-from waterclock.core.domain.timing_index import (
-    Filed,
-    IndexEntry,
-    Void,
-    encode_entry,
-)
+from waterclock.core.domain.timing_groups import Filed, Void
+from waterclock.core.domain.timing_index import IndexEntry, encode_entry
 from waterclock.proto import names
 from waterclock.proto.spec import JobSpec, Shell
 from waterclock.scheduler.timing_index import TimingIndex
@@ -31,6 +27,12 @@ class Store:
 
     async def scan(self, pattern: str) -> list[tuple[str, bytes]]:
         return [each for each in self._keys.items() if fnmatchcase(each[0], pattern)]
+
+    async def keys(self, pattern: str) -> list[str]:
+        return [key for key, _ in await self.scan(pattern)]
+
+    async def get(self, keys: Sequence[str]) -> list[tuple[str, bytes]]:
+        return [(key, self._keys[key]) for key in keys if key in self._keys]
 
     async def some(self, pattern: str) -> list[tuple[str, bytes]]:
         return (await self.scan(pattern))[:2]
@@ -64,8 +66,16 @@ def entry(job_id: str, minute: int, version: int = 1) -> Filed:
     )
 
 
-async def found_in(index: TimingIndex, first: int, last: int) -> list[str]:
-    return sorted(each.job_id for each in await index.minutes(first, last))
+async def found_until(index: TimingIndex, last: int) -> list[str]:
+    """What has not been read of the minutes up to one."""
+    await index.list_until(last + 1)
+    await index.read_void((last + 1) * MINUTE)
+    groups = []
+    for recurring in (True, False):
+        while index.near.next(recurring=recurring) is not None:
+            groups.append(index.near.take(recurring=recurring))
+        index.near.reach(recurring=recurring)
+    return sorted(each.job_id for each in await index.read(groups))
 
 
 @pytest.mark.parametrize("away", [0, 1, 59, HOUR, 5 * HOUR, 3 * DAY, 40 * DAY, YEAR, 3 * YEAR])
@@ -73,13 +83,13 @@ async def test_found_in_its_minute_by_who_wrote_it_and_by_who_comes_after(away: 
     keys: dict[str, bytes] = {}
     minute = NOW + away
     first = index_of(keys)
-    await first.minutes(NOW, NOW + 2)
+    await found_until(first, NOW + 2)
     await first.write([entry("job", minute)], {})
-    assert await found_in(index_of(dict(keys), "2", minute - 1), minute - 1, minute + 2) == ["job"]
-    assert await found_in(index_of(dict(keys), "2", minute + 1), minute + 1, minute + 3) == []
+    assert await found_until(index_of(dict(keys), "2", minute - 1), minute + 2) == ["job"]
+    assert await found_until(index_of(dict(keys), "2", minute + 1), minute + 3) == []
     if away > 3 * DAY:  # nobody stays so long: hour by hour is a long way
         return
-    assert await found_in(first, minute, minute) == ["job"]
+    assert await found_until(first, minute) == ([] if minute <= NOW + 2 else ["job"]), "who wrote it, has it"
     await first.purge_before((minute + 1) * MINUTE)
     assert not keys
 
@@ -87,7 +97,7 @@ async def test_found_in_its_minute_by_who_wrote_it_and_by_who_comes_after(away: 
 async def test_what_is_far_away_is_in_few_keys() -> None:
     keys: dict[str, bytes] = {}
     index = index_of(keys)
-    await index.minutes(NOW, NOW + 2)
+    await found_until(index, NOW + 2)
     rng = random.Random(1)
     for frame in range(20):
         members = [entry(f"{frame}~{n}", NOW + rng.randrange(30 * DAY, YEAR)) for n in range(256)]
@@ -114,7 +124,7 @@ async def test_every_entry_is_found_once_whoever_owns_the_partition_meanwhile() 
         found = [
             each
             for start in range(now + 3, now + 3 + step, 100)
-            for each in await found_in(index, start, min(start + 100, now + 3 + step) - 1)
+            for each in await found_until(index, min(start + 100, now + 3 + step) - 1)
         ]
         assert sorted(found) == expected
         now += step
@@ -124,13 +134,13 @@ async def test_every_entry_is_found_once_whoever_owns_the_partition_meanwhile() 
 async def test_what_is_void_is_not_found_and_a_later_version_is() -> None:
     keys: dict[str, bytes] = {}
     index = index_of(keys)
-    await index.minutes(NOW, NOW + 2)
+    await found_until(index, NOW + 2)
     minute = NOW + 3 * DAY
     await index.write([entry("a", minute, 5), entry("b", minute, 5)], {})
     await index.void([Void(minute * MINUTE, "a", 7)])
-    assert await found_in(index_of(dict(keys), "2", minute), minute, minute) == ["b"]
+    assert await found_until(index_of(dict(keys), "2", minute), minute) == ["b"]
     await index.write([entry("a", minute, 8)], {})
-    assert await found_in(index, minute, minute) == ["a", "b"]
+    assert await found_until(index, minute) == ["a", "b"]
     await index.purge_before((minute + 1) * MINUTE)
     assert not keys, "the marks go with the minute"
 
@@ -143,7 +153,7 @@ async def test_the_entries_of_the_release_before_are_found() -> None:
     }
     index = index_of(stored)
     await index.void([Void(minute * MINUTE, "a", 4)])
-    assert await found_in(index, NOW, NOW + 2) == ["b"]
+    assert await found_until(index, NOW + 2) == ["b"]
     await index.purge_before((minute + 1) * MINUTE)
     assert not stored
 
@@ -157,7 +167,7 @@ async def test_after_a_long_downtime_minutes_before_it_are_not_read_with_their_h
     """What was filed there has fired. If it was edited afterwards the mark is with its next fire."""
     keys: dict[str, bytes] = {}
     index = index_of(keys, first=NOW // HOUR * HOUR)
-    await index.minutes(NOW // HOUR * HOUR, NOW // HOUR * HOUR + 2)
+    await found_until(index, NOW // HOUR * HOUR + 2)
     await index.write([entry("fired", NOW // HOUR * HOUR), entry("due", NOW // HOUR * HOUR + 30)], {})
     first = NOW // HOUR * HOUR + 20
-    assert await found_in(index_of(keys, "2", first), first, first + 3 * HOUR) == ["due"]
+    assert await found_until(index_of(keys, "2", first), first + 3 * HOUR) == ["due"]

@@ -10,10 +10,20 @@ delete.
 from collections.abc import Iterable
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from waterclock.core.domain.instants import MINUTE
 from waterclock.core.domain.schedule.fires import Fires
+from waterclock.core.domain.timing_groups import (
+    CROWDED,
+    PART,
+    Filed,
+    Grouped,
+    Kind,
+    OpenGroup,
+    Void,
+    version_and_kind,
+)
 from waterclock.proto.codec import decoder
 from waterclock.proto.events import Instant
 from waterclock.proto.spec import JobSpec
@@ -22,8 +32,6 @@ HORIZON = 2 * MINUTE
 HOUR_MINUTES = 60
 SPANS = (1, 16, 256, 4_096)
 """Hours in the slots that are longer than a minute."""
-_GROUP_ENTRIES = 500
-_GROUP_BYTES = 256 * 1024
 
 
 class IndexEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,25 +44,10 @@ class IndexEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fires up to this instant are not this definition's to take; how far they are decided, the log's cursor says."""
 
 
-class Filed(Struct, frozen=True, gc=False):
-    """An entry, and the instant it is filed under."""
+class WholeGroup(Struct):
+    """A group, decoded with its entries."""
 
-    at: Instant
-    entry: Raw
-
-
-class Void(Struct, frozen=True, gc=False, array_like=True):
-    """Entries of a job up to a version do not count any more. Filed where they may be, and found with them."""
-
-    at: Instant
-    job_id: str
-    version: int
-
-
-class Group(Struct, omit_defaults=True):
-    """The stored form of what was filed together."""
-
-    entries: list[tuple[Instant, Raw]] = []
+    entries: list[tuple[Instant, IndexEntry]] = []
     void: list[Void] = []
 
 
@@ -63,13 +56,16 @@ class Slots:
     hours, each time the first that is needed to open the next hour.
     """
 
-    def __init__(self, first_minute: int, spans: tuple[int, ...] = SPANS) -> None:
-        """`spans`: each a multiple of the one before."""
+    def __init__(self, first_minute: int, spans: tuple[int, ...] = SPANS, crowded: int = CROWDED) -> None:
+        """`spans`: each a multiple of the one before. `crowded`: from so many entries on a minute is divided."""
         hour = first_minute // HOUR_MINUTES
         self.first_minute = first_minute
         self._spans = spans
         self._open_until = [hour // span * span for span in spans]
         """By span: slots before this hour are open."""
+        self._crowded = crowded
+        self._filed: dict[str, int] = {}
+        """How many entries a minute is known to have."""
 
     @property
     def open_until(self) -> int:
@@ -97,24 +93,45 @@ class Slots:
     def _slot(self, level: int, hour: int) -> str:
         return f"{hour}.h" if level == 0 else f"{'abcdef'[level]}{hour // self._spans[level]}.0"
 
-    def grouped(self, entries: Iterable[Filed], void: Iterable[Void] = ()) -> list[tuple[str, bytes]]:
-        """Values for the index, each with its slot."""
-        groups: dict[str, Group] = {}
-        sizes: dict[str, int] = {}
-        done: list[tuple[str, bytes]] = []
+    def note(self, slot: str, count: int) -> None:
+        """A minute has so many entries more."""
+        self._filed[slot] = self._filed.get(slot, 0) + count
+
+    def forget(self, slot: str) -> None:
+        self._filed.pop(slot, None)
+
+    def grouped(self, entries: Iterable[Filed], void: Iterable[Void] = ()) -> list[Grouped]:
+        """Values for the index."""
+        groups: dict[tuple[str, Kind, int], OpenGroup] = {}
+        done: list[Grouped] = []
+        minute, slot, is_short = -1, "", False
         for filed in entries:
-            slot = self.slot_of(filed.at)
-            group = groups.get(slot)
+            if filed.at // MINUTE != minute:
+                minute, slot = filed.at // MINUTE, self.slot_of(filed.at)
+                is_short = minute_of(slot) is not None
+            version, kind, part = 0, _ANY, 0
+            if is_short:
+                self.note(slot, 1)
+                if self._filed[slot] > self._crowded:
+                    (version, kind), part = version_and_kind(filed), filed.at // PART
+            place = (slot, kind, part)
+            group = groups.get(place)
             if group is None:
-                group = groups[slot] = Group(entries=[], void=[])
-                sizes[slot] = 0
-            group.entries.append((filed.at, filed.entry))
-            sizes[slot] += len(bytes(filed.entry))
-            if len(group.entries) >= _GROUP_ENTRIES or sizes[slot] >= _GROUP_BYTES:
-                done.append((slot, _encode(groups.pop(slot))))
+                group = groups[place] = OpenGroup(slot, kind)
+            if group.add(filed, version):
+                done.append(groups.pop(place).close())
         for mark in void:
-            groups.setdefault(self.slot_of(mark.at), Group(entries=[], void=[])).void.append(mark)
-        return done + [(slot, _encode(group)) for slot, group in groups.items()]
+            slot = self.slot_of(mark.at)
+            place = (slot, _VOID, 0 if minute_of(slot) is None else mark.at // PART)
+            group = groups.get(place)
+            if group is None:
+                group = groups[place] = OpenGroup(place[0], _VOID)
+            group.mark(mark)
+        return done + [group.close() for group in groups.values()]
+
+
+_ANY: Kind = "any"
+_VOID: Kind = "void"
 
 
 def minute_slot(minute: int) -> str:
@@ -139,4 +156,4 @@ def is_hot(fires: Fires, scheduled: Instant) -> bool:
 _encode = msgspec.json.Encoder().encode
 encode_entry = _encode
 decode_entry = decoder(IndexEntry)
-decode_group = decoder(Group)
+decode_whole_group = decoder(WholeGroup)

@@ -169,7 +169,12 @@ class Connection:
         return header, payload
 
     async def api(
-        self, subject: str, body: Mapping[str, Any] | None = None, *, timeout: float = 5.0
+        self,
+        subject: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        timeout: float = 5.0,
+        decode: Callable[[bytes], dict[str, Any]] = json.loads,
     ) -> dict[str, Any]:
         """A call of the JetStream API, `$JS.API.<subject>`; waits out a restart of the server until the timeout.
 
@@ -183,7 +188,7 @@ class Connection:
                     await self.connected()
                     try:
                         _, answer = await self.ask(f"{self.api_prefix}.{subject}", payload, timeout=_ATTEMPT)
-                        return _checked(json.loads(answer))
+                        return _checked(decode(answer))
                     except NotAllowed:
                         raise
                     except (Disconnected, TimeoutError, LogUnavailable) as error:

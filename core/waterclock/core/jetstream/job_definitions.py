@@ -83,35 +83,37 @@ class Definitions:
             found |= {(job_id, version): specs.get(job_id) for job_id in job_ids}
         return found
 
-    async def specs_before(self, changed: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
-        """The definitions that some (job, version) have replaced, if the log still has them."""
-        found: dict[tuple[str, int], JobSpec | None] = {}
+    async def before(
+        self, changed: Iterable[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[JobEvent, int] | None]:
+        """The definitions that some (job, version) have replaced, and their versions, if the log still has them."""
+        found: dict[tuple[str, int], tuple[JobEvent, int] | None] = {}
         items = list(changed)
         for start in range(0, len(items), _AT_A_TIME):
             chunk = items[start : start + _AT_A_TIME]
             found.update(zip(chunk, await gather(*starmap(self._before, chunk)), strict=True))
         by_frame: dict[str, list[tuple[str, int]]] = {}
-        for change, spec in found.items():
+        for change, replaced in found.items():
             frame, tilde, _ = change[0].partition("~")
-            if spec is None and tilde:
+            if replaced is None and tilde:
                 by_frame.setdefault(frame, []).append(change)
         for frame, changes in by_frame.items():
             stored = await self._last(frame)
-            events = () if stored is None else read_job_frame(stored).events
-            specs = {event.job_id: event.spec for event in events}
-            found |= {change: specs.get(change[0]) for change in changes}
+            if stored is not None:
+                events = {event.job_id: (event, stored.sequence) for event in read_job_frame(stored).events}
+                found |= {change: events.get(change[0]) for change in changes}
         return found
 
-    async def _before(self, job_id: str, version: int) -> JobSpec | None:
+    async def _before(self, job_id: str, version: int) -> tuple[JobEvent, int] | None:
         """The last definition under the job's own subject before a version."""
-        before: JobSpec | None = None
+        before: tuple[JobEvent, int] | None = None
         after = 0
         while True:
             stored = await next_message(self._connection, names.JOBS, self.subject(job_id), after)
             if stored is None or stored.sequence >= version:
                 return before
-            definition = _definition(stored, job_id, stored.sequence)
-            before = before if definition is None else definition.job.spec
+            events = [event for event in read_job_frame(stored).events if event.job_id == job_id]
+            before = (events[-1], stored.sequence) if events else before
             after = stored.sequence
 
     async def change(

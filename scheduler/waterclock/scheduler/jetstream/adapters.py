@@ -18,6 +18,7 @@ from waterclock.core.jetstream.publisher import Publisher
 from waterclock.core.runtime.clock import Clock, SystemClock
 from waterclock.core.store.store import Store
 from waterclock.proto import names
+from waterclock.proto.events import JobEvent
 from waterclock.proto.spec import JobSpec
 from waterclock.scheduler.credit import Credit
 from waterclock.scheduler.fan_out_lines import StoredLines
@@ -29,6 +30,7 @@ from waterclock.scheduler.jetstream.snapshot_bucket import SnapshotBucket
 from waterclock.scheduler.jetstream.timing_bucket import TimingBucket
 from waterclock.scheduler.jetstream.work_queue import WorkStream
 from waterclock.scheduler.metrics import SchedulerMetrics
+from waterclock.scheduler.near_future import capacity_of
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.timing_index import TimingIndex
 
@@ -83,6 +85,7 @@ async def open_ports(shared: Connections, partition: int, lease: Lease, room: Ro
         work=WorkStream(connection, publisher, shared.lines, lambda: decisions.is_certain),
         executors=ExecutorLink(connection, shared.control, partition),
         room=room,
+        capacity=lambda: capacity_of(shared.credit.equal_part),
         clock=shared.clock,
         metrics=shared.metrics,
     )
@@ -95,8 +98,10 @@ class JobDefinitions:
     async def specs_at(self, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
         return await until_known("definitions", partial(self._definitions.specs_at, list(wanted)))
 
-    async def specs_before(self, changed: Iterable[tuple[str, int]]) -> dict[tuple[str, int], JobSpec | None]:
-        return await until_known("definitions", partial(self._definitions.specs_before, list(changed)))
+    async def before(
+        self, changed: Iterable[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[JobEvent, int] | None]:
+        return await until_known("definitions", partial(self._definitions.before, list(changed)))
 
     async def pause(self, job_id: str, note: str) -> None:
         """By compare-and-set. Somebody who edits at the same moment wins, and the next failure tries again."""

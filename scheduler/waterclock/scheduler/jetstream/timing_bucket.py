@@ -6,7 +6,7 @@ replaced cannot bring back what the new one has removed.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from waterclock.core.jetstream.bucket import Bucket, Entry
@@ -19,6 +19,8 @@ from waterclock.scheduler.ports import LeaseLost
 from waterclock.scheduler.timing_index import Stored
 
 _AT_A_TIME = 32
+_GROUPS_AT_A_TIME = 4
+"""A group may have 256 KB, and all partitions may read some."""
 _SOME_BYTES = 512 * 1024
 
 
@@ -66,6 +68,17 @@ class TimingBucket:
 
     async def some(self, pattern: str) -> list[Stored]:
         return self._noted(await until_known(pattern, partial(self._bucket.first, pattern, _SOME_BYTES)))
+
+    async def keys(self, pattern: str) -> list[str]:
+        return await until_known(pattern, partial(self._bucket.keys, pattern))
+
+    async def get(self, keys: Sequence[str]) -> list[Stored]:
+        found: list[Stored] = []
+        for start in range(0, len(keys), _GROUPS_AT_A_TIME):
+            chunk = keys[start : start + _GROUPS_AT_A_TIME]
+            reads = (until_known(key, partial(self._bucket.get, key)) for key in chunk)
+            found += self._noted([entry for entry in await asyncio.gather(*reads) if entry is not None])
+        return found
 
     async def write(self, changes: Mapping[str, bytes | None]) -> None:
         """Raises LeaseLost."""

@@ -14,7 +14,7 @@ from waterclock.core.domain.partition.evolve import begin_queued, change_run, ev
 from waterclock.core.domain.partition.parcels import Parcels
 from waterclock.core.domain.partition.room import Room
 from waterclock.core.domain.partition.state import Ended, PartitionState, Run
-from waterclock.core.domain.timing_index import Filed
+from waterclock.core.domain.timing_groups import Filed
 from waterclock.proto.events import (
     Instant,
     NodeMarked,

@@ -141,9 +141,9 @@ def end_once(state: PartitionState, run: Run, event: RunSucceeded) -> bool:
 def move_cursor(state: PartitionState, cursor: Cursor) -> None:
     """The owner has come further. What its cursor covers now need not be remembered as decided ahead of it."""
     before, state.cursor = state.cursor, cursor
-    time, jobs = cursor.time, cursor.settled_jobs
-    if state.ahead and (time, jobs) != (before.time, before.settled_jobs):
-        state.ahead = {job: mark for job, mark in state.ahead.items() if mark[1] > time or mark[2] > jobs}
+    jobs, decided = cursor.settled_jobs, (cursor.time + 1, cursor.through)
+    if state.ahead and (*decided, jobs) != (before.time + 1, before.through, before.settled_jobs):
+        state.ahead = {job: mark for job, mark in state.ahead.items() if mark[1:] > decided or mark[2] > jobs}
 
 
 def _end(state: PartitionState, run: Run, event: RunEvent, status: RunStatus) -> None:

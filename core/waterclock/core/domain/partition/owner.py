@@ -8,6 +8,7 @@ replays the log next.
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from waterclock.core.domain.partition.backfills import Backfills
@@ -22,6 +23,7 @@ from waterclock.core.domain.partition.due.backlog import Backlog
 from waterclock.core.domain.partition.due.catch_up import GRACE
 from waterclock.core.domain.partition.due.due_fires import FireDecider
 from waterclock.core.domain.partition.due.due_work import DueWork
+from waterclock.core.domain.partition.due.near_schedules import NearSchedules
 from waterclock.core.domain.partition.due.one_shots import OneShots
 from waterclock.core.domain.partition.due.overdue_fires import OverdueFires
 from waterclock.core.domain.partition.due.schedules import Schedules
@@ -69,10 +71,10 @@ class Owner:
         fires = FireDecider(decisions, dispatch)
         self.backlog = Backlog(room.served)
         self._overdue = OverdueFires(decisions, definitions, fires)
-        armed: dict[str, ArmedSchedule] = {}
-        self._one_shots = OneShots(decisions, definitions, dispatch, armed)
+        near = NearSchedules(self._wheel)
+        self._one_shots = OneShots(decisions, definitions, dispatch, near.by_job)
         self.schedules = Schedules(
-            partition, decisions, self._wheel, self.backlog, self._overdue, self._one_shots, armed
+            partition, decisions, self._wheel, self.backlog, self._overdue, self._one_shots, near
         )
         self._backfills = Backfills(decisions, definitions, dispatch)
         self._dependent_jobs = DependentJobs(decisions, definitions, dispatch, fires)
@@ -145,13 +147,26 @@ class Owner:
         self.state.unpublished.clear()
         self.doubt(suspects)
 
-    def load(self, entries: Iterable[IndexEntry], now: Instant) -> None:
-        """Entries read from the index; `loaded` says when they were all."""
-        self.schedules.load(entries, now)
+    def load(self, entries: Iterable[IndexEntry], now: Instant, before: Instant | None = None) -> None:
+        """Entries read from the index, of what is due before an instant; `loaded` says when they were all."""
+        self.schedules.load(entries, now, before)
 
     def loaded(self, until: Instant) -> None:
         """The index is in memory up to this instant."""
-        self.schedules.loaded(until)
+        for recurring in (True, False):
+            self.schedules.near.loaded(until, recurring=recurring)
+
+    def recall(self, event: JobEvent, version: int) -> None:
+        """The definition that the next one to be observed replaces, if its schedule is not in memory."""
+        self.schedules.recall(event, version)
+
+    def waiting_for_slots(self, *, recurring: bool) -> int:
+        """How many schedules are due and wait for slow work to end, or for executors."""
+        return self._due_work.waiting_for_slots(recurring=recurring)
+
+    def holds(self, job_id: str) -> bool:
+        """Whether the schedule of a job is in memory."""
+        return job_id in self.schedules.armed
 
     def observe_again(self, event: JobEvent, version: int, now: Instant) -> None:
         """A definition that the log says was read, but of which something due may not be decided."""
@@ -165,7 +180,7 @@ class Owner:
         since = cursor.alive or cursor.time or now
         if not lived and now - since > GRACE:
             oldest = self.oldest_due()
-            loaded = self.schedules.loaded_until
+            loaded = self.schedules.near.loaded_until
             if (loaded if oldest is None else min(oldest, loaded)) < now - GRACE:
                 self._overdue.nobody_decided(since, now)
         if now > cursor.alive:
@@ -294,7 +309,7 @@ class Owner:
         """Decide what is due and has room, a slice of it. Whether more could be decided at once."""
         more = self._due_work.decide(now)
         self._follow_ups.advance_parents(now)
-        self._cover(max(self.state.cursor.time, self._due_work.decided_until(now)))
+        self._cover(*self._due_work.decided_until(now))
         return more
 
     def next_due(self) -> Instant | None:
@@ -336,7 +351,7 @@ class Owner:
         no tick has looked at, as during a takeover, stands in line."""
         for item in self.schedules.take_fresh():
             self.schedules.wait(item)
-        self._cover(self.state.cursor.time)
+        self._cover(self.state.cursor.time, 0)
         taken = self._decisions.take_pass()
         outbox = self.state.notices.outbox
         if outbox:
@@ -348,7 +363,8 @@ class Owner:
     def is_to_say_alive(self) -> bool:
         """Whether a frame is due even if there is nothing to say: with a backlog, whoever takes over must know that
         what was due was late and not missed."""
-        return bool(self.backlog) and self.state.cursor.alive - self._said_alive > _CHECKPOINT
+        is_behind = bool(self.backlog) or self.schedules.near.loaded_until <= self.state.cursor.alive
+        return is_behind and self.state.cursor.alive - self._said_alive > _CHECKPOINT
 
     def appended(self, sequence: int, events: Sequence[RunEvent]) -> None:
         """A frame of decisions is in the log."""
@@ -390,13 +406,17 @@ class Owner:
         self._notices_sent.difference_update(keys)
         self._decisions.emit(NoticesDelivered(run_id=f"{notices[0].sender}@post", at=now, notices=keys))
 
-    def _cover(self, time: Instant) -> None:
-        """All that was due up to this instant is decided, but for what its definition still speaks for."""
+    def _cover(self, time: Instant, through: int) -> None:
+        """All that was due up to this instant is decided, and of the next one all up to this version; but for what its
+        definition still speaks for."""
         unsettled = self.backlog.oldest_unsettled
         cursor = self.state.cursor
         settled = cursor.jobs if unsettled is None else unsettled - 1
-        if time != cursor.time or settled != cursor.settled:
-            move_cursor(self.state, replace(cursor, time=time, settled=settled))
+        time, through = max((time, through), (cursor.time, cursor.through))
+        if (time, through, settled) != (cursor.time, cursor.through, cursor.settled):
+            move_cursor(
+                self.state, replace(cursor, time=time, settled=settled, through_version=through or UNSET)
+            )
 
     def _move_cursor(self, **changes: int) -> None:
         self.state.cursor = replace(self.state.cursor, **changes)

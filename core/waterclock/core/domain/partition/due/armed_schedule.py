@@ -46,6 +46,8 @@ class ArmedSchedule(Struct, kw_only=True, gc=False):
 
     def pack(self, entry: bytes = b"") -> None:
         """`entry`: of the index, if it is at hand."""
+        if self.spec is None:
+            return
         self.packed, self.spec, self.fires = entry or self.entry(), None, None
 
     def unpack(self) -> JobSpec:
@@ -155,7 +157,7 @@ def filed_under(item: ArmedSchedule) -> tuple[Instant, ...]:
     """The instants under which the index has it. Where jitter puts the fire into a later minute it is there, too: until
     then it is not decided, and whoever takes over begins to read at the minute that the log has reached."""
     if item.scheduled // MINUTE == item.due // MINUTE:
-        return (item.scheduled,)
+        return (item.due,)
     return (item.scheduled, item.due)
 
 

@@ -29,7 +29,12 @@ _Line = deque[Waiting]
 HasRoom = Callable[[str, int], bool]
 """Of a route and a priority."""
 _MOST_DROPPED = 1_000
+_Due = tuple[Instant, int, int, ArmedSchedule]
+"""Due time, version, number."""
+_Unsettled = tuple[int, int, ArmedSchedule]
+"""Version, number."""
 Key = TypeVar("Key")
+Held = TypeVar("Held", _Due, _Unsettled)
 
 
 class _Namespace(Struct):
@@ -52,8 +57,8 @@ class Backlog:
         self._dropped = 0
         """How many stand in a line and do not wait any more."""
         self._numbers = count()
-        self._by_due: list[tuple[Instant, int, ArmedSchedule]] = []
-        self._by_version: list[tuple[int, int, ArmedSchedule]] = []
+        self._by_due: list[_Due] = []
+        self._by_version: list[_Unsettled] = []
 
     def __len__(self) -> int:
         return self._size
@@ -67,7 +72,7 @@ class Backlog:
             if item.unsettled:
                 heappush(self._by_version, (item.version, next(self._numbers), item))
             else:
-                heappush(self._by_due, (item.due, next(self._numbers), item))
+                heappush(self._by_due, (item.due, item.version, next(self._numbers), item))
         rank = (-lane.priority, not lane.recurring)
         namespaces = self._namespaces.get(rank)
         if namespaces is None:
@@ -134,19 +139,25 @@ class Backlog:
         """The schedule that holds the cursor back the most, room or not. Where it stood in line it is passed over."""
         _forget(self._by_due, _is_due)
         _forget(self._by_version, _is_unsettled)
-        for heap in (self._by_due, self._by_version):
-            if heap:
-                item = heap[0][2]
-                item.waiting = False
-                self._count(item.lane, -1)
-                return item
-        return None
+        heap = self._by_due or self._by_version
+        if not heap:
+            return None
+        item = heap[0][-1]
+        item.waiting = False
+        self._count(item.lane, -1)
+        return item
 
     @property
     def oldest_due(self) -> Instant | None:
         """Of what only the time cursor says that it is not decided: all that was due before this is."""
+        oldest = self.oldest
+        return None if oldest is None else oldest[0]
+
+    @property
+    def oldest(self) -> tuple[Instant, int] | None:
+        """The same, and the lowest version of what is due then."""
         _forget(self._by_due, _is_due)
-        return self._by_due[0][0] if self._by_due else None
+        return self._by_due[0][:2] if self._by_due else None
 
     @property
     def waits_since(self) -> Instant | None:
@@ -167,6 +178,17 @@ class Backlog:
         """How many wait, by route and priority: of so many of them."""
         for (route, priority), size in islice(self._by_priority.items(), most):
             yield route, priority, size
+
+    def count_on(self, counts: Callable[[str], bool], *, recurring: bool) -> int:
+        """How many stand in the lines of some routes, of those that recur or of one-shots."""
+        return sum(
+            len(line)
+            for rank, namespaces in self._namespaces.items()
+            if rank[1] != recurring
+            for namespace in namespaces.values()
+            for route, line in namespace.lines.items()
+            if counts(route)
+        )
 
     def oldest_on(self, counts: Callable[[str], bool]) -> Instant | None:
         """When the first was due of what waits on some routes, as far as the heads of the lines tell."""
@@ -234,9 +256,6 @@ class Backlog:
             self._ranks.remove(rank)
 
 
-_Held = tuple[int, int, ArmedSchedule]
-
-
 def _add(counts: Counter[Key], key: Key, change: int) -> None:
     """A count of 0 is not kept."""
     left = counts.get(key, 0) + change
@@ -254,15 +273,15 @@ def _waits(item: Waiting) -> bool:
     return isinstance(item, Run) or item.waiting
 
 
-def _is_due(held: _Held) -> bool:
-    return held[2].waiting and held[2].due == held[0]
+def _is_due(held: _Due) -> bool:
+    return held[3].waiting and held[3].due == held[0]
 
 
-def _is_unsettled(held: _Held) -> bool:
+def _is_unsettled(held: _Unsettled) -> bool:
     return held[2].waiting and held[2].unsettled
 
 
-def _forget(heap: list[_Held], holds: Callable[[_Held], bool]) -> None:
+def _forget(heap: list[Held], holds: Callable[[Held], bool]) -> None:
     """Drop from the top what does not wait any more, or waits for a later fire."""
     while heap and not holds(heap[0]):
         heappop(heap)

@@ -98,13 +98,24 @@ class DueWork:
         left = self._wheel.next_due()
         return more or (left is not None and left <= now)
 
-    def decided_until(self, now: Instant) -> Instant:
-        """All that was due up to this instant is decided."""
-        decided = min(now // _TICK * _TICK, self._schedules.loaded_until - 1)
+    def decided_until(self, now: Instant) -> tuple[Instant, int]:
+        """All that was due up to this instant is decided; and of what is due at the next, all up to this version."""
+        decided = min(now // _TICK * _TICK, self._schedules.near.loaded_until - 1)
         for undecided in (self._backlog.oldest_due, self._wheel.next_due()):
             if undecided is not None and undecided <= decided:
                 decided = undecided - 1
-        return decided
+        return decided, self._decided_versions(decided + 1, now)
+
+    def _decided_versions(self, at: Instant, now: Instant) -> int:
+        """Of what is due at an instant, and nothing undecided before it. A crowd of one instant is decided in the order
+        of definitions, about: so what was decided of it need not be remembered one by one."""
+        next_due = self._wheel.next_due()
+        if at > now or (next_due is not None and next_due <= at):
+            return 0
+        oldest, unread = self._backlog.oldest, self._schedules.near.unread_version(at)
+        waiting = [] if oldest is None or oldest[0] > at else [oldest[1]]
+        versions = waiting if unread is None else [*waiting, unread]
+        return max(0, min(versions, default=0) - 1)
 
     def next_look(self) -> Instant | None:
         """When there may be something to decide."""
@@ -116,7 +127,13 @@ class DueWork:
 
     def lag(self, now: Instant) -> int:
         due = self._wheel.next_due()
-        return max(0, now - (self._late_since() or now), now - (now if due is None else due))
+        first = min(now if due is None else due, self._schedules.near.loaded_until)
+        return max(0, now - (self._late_since() or now), now - first)
+
+    def waiting_for_slots(self, *, recurring: bool) -> int:
+        """How many schedules are due and wait for slow work to end, or for executors."""
+        room = self._decisions.room
+        return self._backlog.count_on(room.waits_for_slots, recurring=recurring)
 
     def oldest(self) -> Instant | None:
         """When the first was due of what is not decided."""
@@ -133,7 +150,8 @@ class DueWork:
                 self._schedules.fire(item, now)
             elif self._has_timer(item):
                 self._dispatch.queue_again(item, now)
-        if len(self._decisions.state.ahead) > _MOST_AHEAD + len(self._schedules.armed):
+        near = self._schedules.near
+        if len(self._decisions.state.ahead) > _MOST_AHEAD + len(near) + near.unread:
             for _ in range(_FORCED):
                 oldest = self._backlog.take_oldest()
                 if oldest is not None:

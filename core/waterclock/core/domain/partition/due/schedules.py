@@ -17,12 +17,14 @@ from waterclock.core.domain.partition.due.armed_schedule import (
     plain_time,
 )
 from waterclock.core.domain.partition.due.backlog import Backlog
+from waterclock.core.domain.partition.due.near_schedules import NearSchedules
 from waterclock.core.domain.partition.due.one_shots import OneShots
 from waterclock.core.domain.partition.due.overdue_fires import Gap, OverdueFires
 from waterclock.core.domain.partition.due.timing_wheel import Wheel
 from waterclock.core.domain.partition.state import Run
 from waterclock.core.domain.schedule.fires import counts_from
-from waterclock.core.domain.timing_index import Filed, IndexEntry, is_hot
+from waterclock.core.domain.timing_groups import Filed, Void
+from waterclock.core.domain.timing_index import IndexEntry, is_hot
 from waterclock.proto.events import (
     Instant,
     JobCancelled,
@@ -53,7 +55,7 @@ class Schedules:
         backlog: Backlog,
         overdue: OverdueFires,
         one_shots: OneShots,
-        armed: dict[str, ArmedSchedule],
+        near: NearSchedules,
     ) -> None:
         self._partition = partition
         self._decisions = decisions
@@ -63,17 +65,15 @@ class Schedules:
         self._one_shots = one_shots
         self._fresh: list[ArmedSchedule] = []
         """Due when their definition was read, just now. If there is room for them they need not stand in line."""
-        self.armed = armed
-        """By job."""
-        self.loaded_until: Instant = 0
-        """The index is in memory up to this instant."""
+        self.near = near
+        self.armed = near.by_job
 
     # -- definitions ------------------------------------------------------------------------------------
 
     def observe_job(self, event: JobEvent, version: int, now: Instant) -> None:
         """A definition changed. What the old one had due until then is still decided by it."""
         job_id = event.job_id
-        old = self.armed.pop(job_id, None)
+        old = self.near.disarm(job_id)
         if old is None and type(event) is JobCreated and self._arm_one_shot(event, version, now):
             return
         decided = 0
@@ -81,7 +81,7 @@ class Schedules:
             self._void(job_id, version - 1, old, now)
         if old is not None:
             self._backlog.drop(old)
-            if old.scheduled <= min(event.at, now):
+            if old.scheduled <= (event.at if old.unsettled else min(event.at, now)):
                 self._overdue.decide(old, min(event.at, now), now, final=True)
             decided = old.after
         after = _counts_after(event)
@@ -101,7 +101,7 @@ class Schedules:
             return  # a later one was read, and what this one had due until then was decided
         if old is not None and old.unsettled:
             self._backlog.drop(old)
-            del self.armed[job_id]
+            self.near.disarm(job_id)
         mark = self._decisions.state.ahead.get(job_id)
         decided = 0 if mark is None else mark[0]
         after = _counts_after(event)
@@ -117,18 +117,39 @@ class Schedules:
             item.paused = _pause_before(event)
             self._arm_unsettled(item)
 
-    def load(self, entries: Iterable[IndexEntry], now: Instant) -> None:
-        """Take entries read from the index."""
-        cursor = self._decisions.state.cursor
+    def recall(self, event: JobEvent, version: int) -> None:
+        """A definition that is about to be replaced, of a job that is not in memory: something of it may be due that
+        nobody has decided."""
+        after = _counts_after(event)
+        if event.job_id in self.armed or after is None or is_due_at_once(event):
+            return
+        entry = IndexEntry(job_id=event.job_id, version=version, spec=event.spec, since=after)
+        item = self._next_undecided(entry)
+        if item is not None:
+            self.near.arm(item)
+
+    def load(self, entries: Iterable[IndexEntry], now: Instant, before: Instant | None) -> None:
+        """Take entries read from the index. `before`: what is due then or later has another place in it, and is read
+        from there."""
+        jobs = self._decisions.state.cursor.jobs
         for entry in entries:
             known = self.armed.get(entry.job_id)
-            if entry.version > cursor.jobs or (known is not None and known.version >= entry.version):
+            if entry.version > jobs or (known is not None and known.version >= entry.version):
                 continue
-            self._rearm(entry, cursor.time, now)
+            item = self._next_undecided(entry)
+            if item is not None and (before is None or item.hot or item.due < before):
+                self.near.arm(item)
+                if item.lane.recurring and item.due > now + _SOON:  # one-shots are read shortly before
+                    self._pack(item, self.armed)
+                self._wheel.add(item.due, item)
 
-    def loaded(self, until: Instant) -> None:
-        """The index is in memory up to here."""
-        self.loaded_until = max(self.loaded_until, until)
+    def unload(self, void: Iterable[Void]) -> None:
+        """What was read from the index is void, as a later part of it says."""
+        for mark in void:
+            item = self.armed.get(mark.job_id)
+            if item is not None and item.version <= mark.version:
+                self._backlog.drop(item)
+                self.near.disarm(mark.job_id)
 
     # -- firing -----------------------------------------------------------------------------------------
 
@@ -147,7 +168,10 @@ class Schedules:
     def wait(self, item: ArmedSchedule) -> None:
         """It is due, and stands in line; but not for longer than it has to start."""
         item.waited = True
-        self._pack(item, self._backlog)
+        if (
+            item.unsettled or item.lane.recurring
+        ):  # of one-shots from the index there are never many in memory
+            self._pack(item, self._backlog)
         self._backlog.add(item, item.lane)
         if item.start_within is not None:
             self._wheel.add(item.due + item.start_within + 1, item)
@@ -170,14 +194,14 @@ class Schedules:
         if not self.is_armed(item):
             return
         if self._one_shots.queue(item, now):
-            del self.armed[item.job_id]
+            self.near.disarm(item.job_id)
         elif self._overdue.decide(item, now, now, most=1 if self._backlog else _AT_ONCE):
             self._all_decided(item, now)
         else:
             self._wait_again(item)
 
     def _all_decided(self, item: ArmedSchedule, now: Instant) -> None:
-        del self.armed[item.job_id]
+        self.near.disarm(item.job_id)
         if item.lane.recurring:
             self._move_on(item, now)
 
@@ -229,32 +253,30 @@ class Schedules:
     def _arm_unsettled(self, item: ArmedSchedule) -> None:
         """It is due already: decided in this pass, or it stands in line."""
         item.unsettled = True
-        self.armed[item.job_id] = item
+        self.near.arm(item)
         if len(self._fresh) < _UNPACKED:
             self._fresh.append(item)
         else:
             self.wait(item)
 
-    def _rearm(self, entry: IndexEntry, decided: Instant, now: Instant) -> None:
-        """Arm a stored entry from where the log says that decisions stand."""
-        spec = entry.spec
+    def _next_undecided(self, entry: IndexEntry) -> ArmedSchedule | None:
+        """A stored entry, armed from where the log says that decisions stand."""
+        spec, cursor = entry.spec, self._decisions.state.cursor
         if self._overdue.exhausted(entry.job_id, spec):
-            return
+            return None
         mark = self._decisions.state.ahead.get(entry.job_id)
         slack = int(spec.schedule.jitter_seconds * SECOND)
-        after = max(entry.since, decided - slack, 0 if mark is None else mark[0])
+        after = max(entry.since, cursor.time - slack, 0 if mark is None else mark[0])
         item = arm_next(entry.job_id, entry.version, spec, since=entry.since, after=after)
-        while item is not None and item.due <= decided:
+        decided = (cursor.time + 1, cursor.through)
+        while item is not None and (item.due, item.version) <= decided:
             item = arm_next(entry.job_id, entry.version, spec, since=entry.since, after=item.scheduled)
         if item is None:
-            return
+            return None
         last = item.compiled().previous(item.scheduled - 1) if item.lane.recurring else None
         item.after = entry.since if last is None else max(entry.since, last.scheduled)
         item.hot = _is_hot(item)
-        self.armed[item.job_id] = item
-        if item.due > now + _SOON:
-            self._pack(item, self.armed)
-        self._wheel.add(item.due, item)
+        return item
 
     def _move_on(self, item: ArmedSchedule, now: Instant) -> None:
         spec = item.unpack()
@@ -270,7 +292,7 @@ class Schedules:
         following.hot = _is_hot(following)
         if item.hot:
             if following.hot:
-                self.armed[item.job_id] = following
+                self.near.arm(following)
                 self._pack(following, self.armed)
                 self._wheel.add(following.due, following)
                 return
@@ -301,7 +323,8 @@ class Schedules:
             self._decisions.open.hot[self._hot_key(item)] = entry
         else:
             raw = Raw(entry)
-            self._decisions.open.index += [Filed(at, raw) for at in filed_under(item)]
+            version, recurring = item.version, item.lane.recurring
+            self._decisions.open.index += [Filed(at, raw, version, recurring) for at in filed_under(item)]
         return entry
 
     def _hot_key(self, item: ArmedSchedule) -> str:
@@ -309,17 +332,17 @@ class Schedules:
 
     def _store(self, item: ArmedSchedule, now: Instant) -> None:
         """Write a schedule to the index, and arm it if its fire is near. What is due already need not be written: until
-        it is decided, its definition is read again by whoever takes over. But where it recurs, its next fires follow
+        it is decided, its definition is read again by whoever takes over. But where it is hot, its next fires follow
         from the entry."""
         entry = b""
-        if item.hot or item.due > now or item.scheduled >= self.loaded_until:
+        if item.hot or item.due > now:
             entry = self._write_index(item)
-        if not item.hot and item.scheduled >= self.loaded_until:
-            return
         if item.due <= now:
             self._arm_unsettled(item)
             return
-        self.armed[item.job_id] = item
+        if not self.near.is_near(item):
+            return
+        self.near.arm(item)
         self._pack(item, self.armed, entry)
         self._wheel.add(item.due, item)
 

@@ -2,10 +2,12 @@
 
 Six levels of 64 slots; a slot of level 0 is one millisecond, of level n 64**n. An occupied slot is a bit in its
 level's map, so that finding the next one is arithmetic and not a walk. Items beyond the last level wait in it
-and are placed again when it turns. There is no removal: the owner of an item checks on expiry whether it still holds.
+and are placed again when it turns. No single item is removed: the owner of an item checks on expiry whether it still
+holds.
 """
 
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -88,6 +90,21 @@ class Wheel(Generic[T]):
             overdue.popleft()
         self._size -= count
         return taken
+
+    def keep(self, wanted: Callable[[T], bool]) -> None:
+        """Forget all others, at a cost of all that is there."""
+        self._overdue = deque(pair for pair in self._overdue if wanted(pair[1]))
+        self._size = len(self._overdue)
+        for level, slots in enumerate(self._slots):
+            for slot, items in list(slots.items()):
+                kept = [pair for pair in items if wanted(pair[1])]
+                self._size += len(kept)
+                if kept:
+                    slots[slot] = kept
+                else:
+                    del slots[slot]
+                    self._occupied[level] &= ~(1 << slot)
+        self._next_is_known = False
 
     def _place(self, due: int, item: T) -> None:
         tick = _tick_of(due)
