@@ -89,3 +89,15 @@ def test_what_is_left_of_a_slice_goes_before_what_comes_due_later() -> None:
     wheel.add(START + 500, "late")
     assert [name for _, name in wheel.take(START + 10_000, 2)] == ["late", "b"]
     assert [name for _, name in wheel.take(START + 10_000)] == ["c"]
+
+
+@given(st.lists(offsets, max_size=40), st.integers(2, 4))
+def test_what_is_not_kept_is_never_handed_out(due: list[int], every: int) -> None:
+    wheel: Wheel[int] = Wheel(START)
+    for number, offset in enumerate(due):
+        wheel.add(START + offset, number)
+    wheel.keep(lambda number: number % every == 0)
+    kept = [number for number in range(len(due)) if number % every == 0]
+    assert len(wheel) == len(kept)
+    assert (wheel.next_due() is None) == (not kept)
+    assert sorted(number for _, number in wheel.take(START + 10**18)) == kept
