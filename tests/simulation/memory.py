@@ -30,8 +30,8 @@ from waterclock.scheduler.ports import (
     WorkInDoubt,
     WorkMessage,
 )
-from waterclock.scheduler.timing_index import Stored as TimingValue
-from waterclock.scheduler.timing_index import TimingIndex
+from waterclock.scheduler.timing.timing_index import Stored as TimingValue
+from waterclock.scheduler.timing.timing_index import TimingIndex
 
 PARTITION = 3
 READ = 0.2

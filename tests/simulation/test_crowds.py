@@ -11,7 +11,7 @@ from simulation.world import EPOCH, World, queued_runs
 from waterclock.core.domain.instants import SECOND, datetime_of
 from waterclock.proto.events import JobCancelled, JobCreated, JobPaused
 from waterclock.proto.spec import JobSpec, Schedule, Shell
-from waterclock.scheduler.near_future import Capacity
+from waterclock.scheduler.timing.near_future import Capacity
 
 MINUTELY = JobSpec(
     name="minutely",

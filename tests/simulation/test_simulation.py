@@ -23,7 +23,7 @@ from waterclock.core.domain.partition.due.catch_up import GRACE
 from waterclock.core.domain.run.states import is_stale, transition
 from waterclock.proto.events import JobResumed, RunCancelRequested, RunQueued, RunsMissed, RunStarted
 from waterclock.proto.verdicts import RunStatus
-from waterclock.scheduler.near_future import Capacity
+from waterclock.scheduler.timing.near_future import Capacity
 
 SEEDS = 1200
 CHUNKS = 24

@@ -20,10 +20,10 @@ from waterclock.core.domain.partition.owner import Owner
 from waterclock.proto.codec import decode_frame, encode
 from waterclock.proto.events import Frame, JobEvent, JobFrame, RunEvent, RunQueued
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest, WorkItem
-from waterclock.scheduler.near_future import Capacity
 from waterclock.scheduler.one_pass import OwnedPartition
 from waterclock.scheduler.ports import Claim, LeaseLost, Snapshot, WorkMessage
 from waterclock.scheduler.takeover import rebuild, take_over
+from waterclock.scheduler.timing.near_future import Capacity
 
 EPOCH = 1_790_000_000_000_000
 LAG = SECOND

@@ -19,8 +19,8 @@ from waterclock.proto.events import Cursor, Instant, JobEvent, RunEvent
 from waterclock.proto.spec import JobSpec
 from waterclock.proto.work import ClaimReply, ClaimRequest, StopRequest, WorkItem
 from waterclock.scheduler.metrics import SchedulerMetrics
-from waterclock.scheduler.near_future import Capacity
-from waterclock.scheduler.timing_index import TimingIndex
+from waterclock.scheduler.timing.near_future import Capacity
+from waterclock.scheduler.timing.timing_index import TimingIndex
 
 
 class LeaseLost(Exception):

@@ -13,9 +13,9 @@ from waterclock.core.domain.partition.state import PartitionState
 from waterclock.core.runtime.quarantine import read_frame, read_job_frame
 from waterclock.proto.events import JobCreated
 from waterclock.scheduler.carry_out import carry_out, checkpoint, mark_void
-from waterclock.scheduler.near_future import NearFuture
 from waterclock.scheduler.ports import Ports
 from waterclock.scheduler.replaced_definitions import observe_job, read_replaced
+from waterclock.scheduler.timing.near_future import NearFuture
 
 _TURN = 256
 """Others get their turn after so many entries or definitions."""

@@ -1,5 +1,7 @@
 """Publishing while all is well: sequences, ids, expectations, batches, limits."""
 
+from typing import Any
+
 import pytest
 
 from support.waiting import eventually
@@ -22,6 +24,23 @@ async def test_the_same_id_is_stored_once(connection: Connection, publisher: Pub
     assert await publisher.publish("wc.runs.1", b"x", msg_id="frame-1") == first
     assert await publisher.publish("wc.runs.1", b"x", headers={"Nats-Msg-Id": "frame-1"}) == first
     assert (await stream_state(connection, "RUNS")).messages == 1
+
+
+async def test_what_may_be_stored_in_a_bucket_is_looked_for_without_asking_for_its_stream(
+    connection: Connection, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors may not ask, and have a lease or a heartbeat under way when the server is killed."""
+    stored = await publisher.publish("$KV.control.run.a", b"1", msg_id="lease-1")
+    called: list[str] = []
+    api = connection.api
+
+    async def noted(subject: str, *arguments: Any, **more: Any) -> dict[str, Any]:
+        called.append(subject)
+        return await api(subject, *arguments, **more)
+
+    monkeypatch.setattr(connection, "api", noted)
+    again = await publisher.publish("$KV.control.run.a", b"1", msg_id="lease-1", may_be_stored=True)
+    assert (again, called) == (stored, ["STREAM.MSG.GET.KV_control"])
 
 
 async def test_compare_and_set(connection: Connection, publisher: Publisher) -> None:

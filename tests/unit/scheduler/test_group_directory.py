@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from waterclock.core.domain.instants import MINUTE, SECOND
 from waterclock.core.domain.timing_groups import PART, Kind, Label
-from waterclock.scheduler.group_directory import GroupDirectory
+from waterclock.scheduler.timing.group_directory import GroupDirectory
 
 FIRST = 29_833_333
 START = FIRST * MINUTE

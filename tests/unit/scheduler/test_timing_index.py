@@ -12,7 +12,7 @@ from waterclock.core.domain.timing_groups import Filed, Void
 from waterclock.core.domain.timing_index import IndexEntry, encode_entry
 from waterclock.proto import names
 from waterclock.proto.spec import JobSpec, Shell
-from waterclock.scheduler.timing_index import TimingIndex
+from waterclock.scheduler.timing.timing_index import TimingIndex
 
 NOW = 29_833_333
 """In minutes."""

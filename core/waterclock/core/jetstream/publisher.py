@@ -36,6 +36,7 @@ from waterclock.core.jetstream.messages import last_message, next_message
 from waterclock.core.jetstream.nats_client import Disconnected
 from waterclock.core.jetstream.protocol import publish_command
 from waterclock.core.runtime.jetstream_counters import TRAFFIC
+from waterclock.proto import names
 
 logger = logging.getLogger(__name__)
 
@@ -303,8 +304,7 @@ class Publisher:
     async def _find(self, witness: "_Witness") -> int | None:
         """The sequence of our own earlier attempt if it is in the log. Duplicate: only the beginning of it is."""
         known = False
-        found = await self._connection.api("STREAM.NAMES", {"subject": witness.subject})
-        stream = found["streams"][0]
+        stream = await self._stream_of(witness.subject)
         if witness.after is None:
             stored = await last_message(self._connection, stream, witness.subject)
         else:
@@ -318,6 +318,20 @@ class Publisher:
         if known:
             raise Duplicate(f"a part of what was published to {witness.subject} is stored")
         return None
+
+    async def _stream_of(self, subject: str) -> str:
+        """That of a bucket is known by its name: executors may not ask for it."""
+        kind, _, rest = subject.partition(".")
+        bucket = rest.partition(".")[0]
+        match kind:
+            case "$KV":
+                return names.kv_stream(bucket)
+            case "$O":
+                return names.object_stream(bucket)
+            case _:
+                found = await self._connection.api("STREAM.NAMES", {"subject": subject})
+                stream: str = found["streams"][0]
+                return stream
 
     def _commands(self, messages: Sequence[Message], reply: str) -> bytes:
         """One buffer; only the last message asks for a reply."""

@@ -30,9 +30,9 @@ from waterclock.scheduler.jetstream.snapshot_bucket import SnapshotBucket
 from waterclock.scheduler.jetstream.timing_bucket import TimingBucket
 from waterclock.scheduler.jetstream.work_queue import WorkStream
 from waterclock.scheduler.metrics import SchedulerMetrics
-from waterclock.scheduler.near_future import capacity_of
 from waterclock.scheduler.ports import Ports
-from waterclock.scheduler.timing_index import TimingIndex
+from waterclock.scheduler.timing.near_future import capacity_of
+from waterclock.scheduler.timing.timing_index import TimingIndex
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from waterclock.core.jetstream.publisher import Expect
 from waterclock.proto import names
 from waterclock.scheduler.jetstream.patience import until_known
 from waterclock.scheduler.ports import LeaseLost
-from waterclock.scheduler.timing_index import Stored
+from waterclock.scheduler.timing.timing_index import Stored
 
 _AT_A_TIME = 32
 _GROUPS_AT_A_TIME = 4

@@ -37,7 +37,7 @@ from waterclock.core.runtime.quarantine import read_record
 from waterclock.proto import names
 from waterclock.proto.codec import Undecodable
 from waterclock.proto.events import Instant
-from waterclock.scheduler.group_directory import GroupDirectory, Unread, is_unlabelled
+from waterclock.scheduler.timing.group_directory import GroupDirectory, Unread, is_unlabelled
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from waterclock.core.domain.partition.owner import Owner
 from waterclock.core.domain.timing_groups import PART
 from waterclock.core.domain.timing_index import HORIZON, IndexEntry
 from waterclock.proto.events import Instant
-from waterclock.scheduler.group_directory import Unread, is_unlabelled
-from waterclock.scheduler.timing_index import TimingIndex
+from waterclock.scheduler.timing.group_directory import Unread, is_unlabelled
+from waterclock.scheduler.timing.timing_index import TimingIndex
 
 _TURN = 256
 """Others get their turn after so many entries."""

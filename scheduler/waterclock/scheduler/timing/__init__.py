@@ -1,0 +1,1 @@
+"""The timing index of a partition, and how much of it is in memory."""
