@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from msgspec import Raw
 
 from waterclock.core.domain.instants import MINUTE, SECOND
@@ -48,6 +49,14 @@ def test_a_key_says_what_its_group_says() -> None:
         assert label_of(names.timing_group(3, "5.1", "12", 7, str(label))) == label
     assert label_of(names.timing_group(3, "5.1", "12", 7)) is None
     assert label_of("3.5.1.my-job.7") is None, "of a job by itself, as in the first releases"
+
+
+@pytest.mark.parametrize(
+    "label", ["", "zz", "x1-2-3-4-5", "o1-2-3", "o1-2-3-4-x", "o-1-2-3-4", f"o{'9' * 5000}-1-2-3-4"]
+)
+def test_a_label_that_cannot_be_read_says_nothing(label: str) -> None:
+    """Then the group is read with its minute: nobody's partition may fail because of it."""
+    assert label_of(f"3.5.1._12.7-{label}") is None
 
 
 def test_a_minute_with_few_entries_is_one_group() -> None:

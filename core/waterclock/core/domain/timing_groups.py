@@ -6,6 +6,7 @@ in the order of time, and what recurs is not behind a crowd of one-shots. The ke
 it need not be read for that.
 """
 
+import re
 from typing import Literal
 
 import msgspec
@@ -27,6 +28,7 @@ Kind = Literal["any", "once", "recurring", "void"]
 """What a group holds. "void": no entries, only marks."""
 _LETTERS: dict[Kind, str] = {"any": "a", "once": "o", "recurring": "r", "void": "v"}
 _KINDS: dict[str, Kind] = {letter: kind for kind, letter in _LETTERS.items()}
+_LABEL = re.compile(r"\.[0-9]+-([aorv])([0-9]{1,9})-([0-9]{1,18})-([0-9]{1,18})-([0-9]{1,18})-([0-9]{1,18})$")
 
 
 class Filed(Struct, frozen=True, gc=False):
@@ -71,12 +73,12 @@ class Label(Struct, frozen=True, gc=False):
 
 
 def label_of(key: str) -> Label | None:
-    """None: the key says nothing, as those of earlier releases."""
-    _, dash, label = key.rpartition(".")[2].partition("-")
-    if not dash:
+    """None: the key says nothing, as those of earlier releases, or nothing that can be read."""
+    found = _LABEL.search(key)
+    if found is None:
         return None
-    count, first, last, oldest, newest = label.split("-")
-    return Label(_KINDS[count[0]], int(count[1:]), int(first), int(last), int(oldest), int(newest))
+    kind, *numbers = found.groups()
+    return Label(_KINDS[kind], *map(int, numbers))
 
 
 class Grouped(Struct, frozen=True):

@@ -42,8 +42,6 @@ class GroupDirectory:
         self._until = [first_minute * MINUTE] * 2
         self._reach: list[tuple[Instant, int] | None] = [None, None]
         """What `reach` has answered, until something changes."""
-        self._waiting: set[str] = set()
-        """The keys of what is unread."""
         self._void: list[Unread] = []
 
     def add(self, minute: int, key: str, label: Label) -> None:
@@ -59,7 +57,6 @@ class GroupDirectory:
             if any(each.key in gone for each in heap):
                 heap[:] = [each for each in heap if each.key not in gone]
                 heapify(heap)
-        self._waiting -= gone
 
     def next(self, *, recurring: bool) -> Unread | None:
         """The group to be read next."""
@@ -69,16 +66,13 @@ class GroupDirectory:
     def take(self, *, recurring: bool) -> Unread:
         """From now on it counts as read."""
         self._reach[recurring] = None
-        group = heappop(self._unread[recurring])
-        self._waiting.discard(group.key)
-        return group
+        return heappop(self._unread[recurring])
 
     def take_void(self, until: Instant) -> list[str]:
         """The groups with marks of what is due before an instant."""
         taken = []
         while self._void and self._void[0].part * PART < until:
             taken.append(heappop(self._void).key)
-        self._waiting.difference_update(taken)
         return taken
 
     def reach(self, *, recurring: bool) -> tuple[Instant, int]:
@@ -110,7 +104,6 @@ class GroupDirectory:
         for heap in self._unread:
             heap[:] = [each for each in heap if each.key not in again]
             heapify(heap)
-        self._waiting.difference_update(again)
         for key, (label, reached) in again.items():
             self._wait(key, label, reached)
 
@@ -135,6 +128,3 @@ class GroupDirectory:
             first, recurring = max(label.first, reached), label.kind != "once"
             self._reach[recurring] = None
             heappush(self._unread[recurring], Unread(first // PART, label.oldest, key, first, label.count))
-        else:
-            return
-        self._waiting.add(key)

@@ -168,9 +168,7 @@ class Schedules:
     def wait(self, item: ArmedSchedule) -> None:
         """It is due, and stands in line; but not for longer than it has to start."""
         item.waited = True
-        if (
-            item.unsettled or item.lane.recurring
-        ):  # of one-shots from the index there are never many in memory
+        if item.unsettled or item.lane.recurring:  # of stored one-shots there are never many in memory
             self._pack(item, self._backlog)
         self._backlog.add(item, item.lane)
         if item.start_within is not None:
