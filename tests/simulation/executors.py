@@ -169,6 +169,10 @@ class Executors:
                 self._close(held, work)
                 continue
             missed = missed_in_queue(work.item, work.crash_count, world.now, held.executor)
+            if missed is not None and (held.message.recovered or held.message.delivered > 1):
+                held.comes_back = True
+                self._close(held, work)
+                continue
             if missed is not None:
                 self.missed += 1
                 world.report(missed)

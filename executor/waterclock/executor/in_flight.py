@@ -22,7 +22,7 @@ from waterclock.executor.masking import SecretValues
 from waterclock.executor.secrets import AttemptSecrets
 from waterclock.proto.heartbeats import Progress
 from waterclock.proto.policies import Value
-from waterclock.proto.work import WorkItem
+from waterclock.proto.work import ClaimReply, WorkItem
 
 StopKind = Literal["cancelled", "timed_out", "returned", "lease_lost"]
 
@@ -91,6 +91,7 @@ class RunningAttempt:
         "_interrupt",
         "_renew",
         "attempt",
+        "claim",
         "cost",
         "is_plain",
         "is_start_reported",
@@ -112,6 +113,8 @@ class RunningAttempt:
         self.receipt = receipt
         self.cost = cost
         """In slots."""
+        self.claim: ClaimReply | None = None
+        """What its owner said to it, if it was asked."""
         self.attempt: Attempt | None = None
         self.outcome: FinalEvent | None = None
         self.is_start_reported = False

@@ -52,6 +52,8 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
 class ClaimReply(Struct, frozen=True, kw_only=True):
     verdict: ClaimVerdict
     crash_count: int = 0
+    has_started: bool = False
+    """It began before: no start deadline applies any more."""
     more: tuple["ClaimReply", ...] = ()
     """For the others that were asked about, in their order. An owner of the version before answers for the first."""
 

@@ -7,11 +7,12 @@ import msgspec
 
 from executor_rig.fake_owner import FakeOwner
 from executor_rig.in_process import running_executor
+from support.waiting import eventually
 from waterclock.core.domain.instants import SECOND
 from waterclock.core.runtime.settings import Settings
 from waterclock.proto.events import Instant, RunsMissed, RunStarted, RunSucceeded
 from waterclock.proto.spec import Shell
-from waterclock.proto.work import WorkItem
+from waterclock.proto.work import ClaimReply, WorkItem
 
 
 def _was_told(owner: FakeOwner, item: WorkItem) -> bool:
@@ -51,3 +52,26 @@ async def test_it_is_missed_when_it_is_taken_and_the_slot_goes_to_the_next(
         assert kinds == [RunStarted, RunSucceeded], "that it starts is in the log before it does, and once"
     assert not (tmp_path / "ran").exists()
     assert not [event for item in stale for event in owner.of(item) if isinstance(event, RunStarted)]
+
+
+async def test_who_is_not_the_first_to_have_it_leaves_the_miss_to_its_owner(
+    owner: FakeOwner, settings: Settings, tmp_path: Path
+) -> None:
+    long_ago: Instant = owner.item(Shell(command="")).due - 60 * SECOND
+    late, begun = (
+        owner.item(
+            Shell(command=f"touch {tmp_path}/{name}"),
+            run={"due": long_ago, "recovered": True},
+            start_deadline_seconds=30,
+        )
+        for name in ("late", "begun")
+    )
+    owner.verdict = lambda asked: ClaimReply(verdict="run", has_started=asked.run_id == begun.run_id)
+    await owner.give(late, begun)
+    async with running_executor(settings):
+        await owner.end_of(begun, RunSucceeded)
+        await eventually(
+            lambda: [claim.run_id for claim in owner.claims].count(late.run_id) > 1, "it comes back", within=20
+        )
+    assert owner.of(late) == []
+    assert not (tmp_path / "late").exists()

@@ -26,6 +26,7 @@ from waterclock.proto.events import (
     RunWaiting,
 )
 from waterclock.proto.spec import JobSpec
+from waterclock.proto.work import ClaimReply, ClaimRequest
 
 GRACE = START_GRACE / SECOND
 
@@ -263,3 +264,49 @@ def test_without_a_deadline_there_is_no_timer() -> None:
     partition.settle(at(0.1))
     owner: Owner = partition.owner
     assert owner.next_due() is None
+
+
+def ask(partition: Partition, now: int, *, executor: str = "b", delivered: int = 2) -> ClaimReply:
+    """The first run's work came to an executor again."""
+    queued = partition.queued[0]
+    request = ClaimRequest(
+        run_id=queued.run_id,
+        attempt=queued.attempt,
+        queued=queued.at,
+        executor_id=executor,
+        delivered=delivered,
+    )
+    return partition.owner.claim(request, False, now)
+
+
+@pytest.mark.parametrize("delivered", [2, 5])
+def test_whoever_asks_after_the_deadline_waits_until_its_owner_knows_whether_it_was_begun(
+    delivered: int,
+) -> None:
+    partition = Partition()
+    partition.create("job", soon())
+    partition.settle(at(0.1))
+    assert ask(partition, at(5)).verdict == "run"
+    assert ask(partition, at(5.1), delivered=delivered).verdict == "wait"
+    read(partition, started(partition.queued[0]), at(5.2))
+    reply = ask(partition, at(5.3), delivered=delivered)
+    assert (reply.verdict, reply.crash_count) == ("run", 1), "it had begun: no deadline applies any more"
+
+
+def test_whoever_asks_for_what_nobody_began_in_time_is_told_to_drop_it_in_the_end() -> None:
+    partition = Partition()
+    partition.create("job", soon())
+    partition.settle(at(0.1))
+    assert ask(partition, at(6)).verdict == "wait"
+    partition.settle(at(5.1 + GRACE))
+    assert len(partition.missed) == 1
+    assert ask(partition, at(8)).verdict == "drop"
+
+
+def test_an_executor_that_lost_what_it_had_begun_is_told_that_it_had() -> None:
+    partition = Partition()
+    partition.create("job", soon())
+    partition.settle(at(0.1))
+    read(partition, started(partition.queued[0]), at(1))
+    reply = ask(partition, at(60), executor="a")
+    assert (reply.verdict, reply.has_started) == ("run", True)

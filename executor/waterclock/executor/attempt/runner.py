@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Coroutine
 
 from waterclock.core.domain.instants import SECOND
-from waterclock.core.domain.run.deadlines import has_start_deadline, missed_in_queue
+from waterclock.core.domain.run.deadlines import has_start_deadline, missed_in_queue, too_late
 from waterclock.core.runtime.clock import now_us
 from waterclock.executor.attempt.keepalive import KeepAlive
 from waterclock.executor.attempt.outcome import classify, rejected
@@ -153,10 +153,14 @@ class Runner:
     async def _begins_in_time(self, running: RunningAttempt, crash_count: int) -> bool:
         """Whether it may begin. Its owner ends it if the log says nothing of a start a little after the deadline, so
         that it starts is in the log before it does."""
+        claim = running.claim
+        if not has_start_deadline(running.item, crash_count) or (claim is not None and claim.has_started):
+            return True
+        if claim is not None and too_late(running.item.spec, running.item.due, now_us()):
+            self._in_flight.drop(running)  # somebody may have begun it in time: its owner knows, or will
+            return False
         if self._missed_its_start(running, crash_count):
             return False
-        if not has_start_deadline(running.item, crash_count):
-            return True
         self._start(running, crash_count)
         await self._reporter.record_start(running)
         return not self._missed_its_start(running, crash_count)

@@ -217,6 +217,7 @@ class Dispatcher:
         for running, reply in zip(runnings, replies, strict=True):
             match reply.verdict:
                 case "run":
+                    running.claim = reply
                     may_run.append((running, reply.crash_count))
                 case "drop":
                     self._in_flight.drop(running)

@@ -9,6 +9,7 @@ _SILENT_DELIVERIES = 3
 """From this delivery on, an attempt that never said it started counts as a crash: it may kill its executor at once."""
 
 _DROP = ClaimReply(verdict="drop")
+_WAIT = ClaimReply(verdict="wait")
 
 
 ClaimEvent = RunLost | RunCancelled | RunReturned
@@ -25,13 +26,15 @@ def decide_claim(
         return _DROP, ()
     if run.status == "QUEUED" and request.in_parcel and request.delivered > 1 and not run.cancelling:
         return _DROP, _taken_out(run, request, now)
+    if run.status == "QUEUED" and run.start_by is not None and now > run.start_by and not run.cancelling:
+        return _WAIT, ()  # a start may be in the log and not read yet; if there is none, its owner ends it soon
     if run.status == "QUEUED" and request.delivered < _SILENT_DELIVERIES:
         return ClaimReply(verdict="run", crash_count=run.crash_count), ()
     is_same = run.status == "RUNNING" and run.executor_id == request.executor_id
     if is_same and not run.cancelling:
-        return ClaimReply(verdict="run", crash_count=run.crash_count), ()
+        return ClaimReply(verdict="run", crash_count=run.crash_count, has_started=True), ()
     if run.status == "RUNNING" and alive and not is_same:
-        return ClaimReply(verdict="wait"), ()
+        return _WAIT, ()
     if run.cancelling:
         reason = "cancelled; its executor " + ("no longer had it" if is_same else "died")
         cancelled = RunCancelled(run_id=run.run_id, at=now, reason=reason, attempt=run.attempt)

@@ -3,6 +3,7 @@
 Whoever has it decides. While it waits for its turn that is the owner of its partition, to the moment. While it is
 queued an executor may take it at any time: that one writes its start into the log before it begins, and does not begin
 unless that is there in time. So an owner that has read no start a little after the deadline knows that there is none.
+An executor that is not the first to have it cannot know that, and leaves it to the owner.
 """
 
 from waterclock.core.domain.instants import SECOND
