@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -59,7 +60,7 @@ def take(pids: Mapping[str, Iterable[int]]) -> Account:
     """CPU seconds of each role's processes, of this one, and of the whole machine."""
     account = {role: sum(cpu_seconds(pid) for pid in each) for role, each in pids.items()}
     times = os.times()
-    return account | {"client": times.user + times.system, MACHINE: _machine_seconds()}
+    return account | {"client": times.user + times.system, MACHINE: machine_seconds()}
 
 
 def per_thousand(before: Account, after: Account, jobs: int) -> Account:
@@ -73,11 +74,21 @@ def per_thousand(before: Account, after: Account, jobs: int) -> Account:
     return {role: round(seconds, 4) for role, seconds in spent.items()}
 
 
-def _machine_seconds() -> float:
+def machine_seconds() -> float:
     """All cores: user, nice, system, and the time a hypervisor took away; not idle, not waiting for a disk."""
     fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     user, nice, system, _, _, interrupts, soft, stolen = fields[:8]
     return (user + nice + system + interrupts + soft + stolen) / _TICK
+
+
+def disk_mb(directory: Path) -> float:
+    """What the files below it take."""
+    total = 0
+    for root, _, files in os.walk(directory):
+        for file in files:
+            with suppress(OSError):
+                total += (Path(root) / file).stat().st_blocks * 512
+    return round(total / 1e6, 1)
 
 
 def _ticks(pid: int) -> int:

@@ -90,7 +90,7 @@ class Soaking:
                         for name, pids in self._processes().items()
                     },
                     disk_mb={
-                        name: await asyncio.to_thread(_size_mb, self._data / name)
+                        name: await asyncio.to_thread(accounting.disk_mb, self._data / name)
                         for name in ("nats", "postgres")
                     },
                 )
@@ -190,17 +190,6 @@ async def _running(work: Any) -> AsyncIterator[None]:
             task.result()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-def _size_mb(directory: Path) -> float:
-    total = 0
-    for root, _, files in os.walk(directory):
-        for file in files:
-            try:
-                total += os.stat(os.path.join(root, file)).st_blocks * 512
-            except OSError:
-                continue
-    return round(total / 1e6, 1)
 
 
 def main() -> int:

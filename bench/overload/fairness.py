@@ -50,7 +50,11 @@ async def _measure(system: System, plan: Plan, peak: Peak, modest: Client, flood
 
     every_second = await _recurring(modest, begin, begin + seconds)
     offer = Offer(
-        data=str(system.data), begin=begin, seconds=seconds, rate=TIMES * peak.submit, token=flooder
+        data=str(system.data),
+        begin=begin,
+        seconds=seconds,
+        rate=TIMES * peak.submit.per_second,
+        token=flooder,
     )
     found = await flood(system, offer, peak.submit, meanwhile=ask, namespace=_FLOODER)
     outcomes = Outcomes(system.history, since=begin - 1.0, namespace=_MODEST)

@@ -13,6 +13,7 @@ from bench.overload.flood import TIMES, Flood, flood, soon
 from bench.overload.offer import Offer
 from bench.overload.outcomes import Outcomes
 from bench.overload.peak import Peak, measure_submit
+from bench.overload.speed import Best, speedometer
 from bench.plan import Plan
 from bench.result import Figure, Result
 from bench.system import System, running_system
@@ -67,7 +68,8 @@ async def kill_leader(plan: Plan, _peak: Peak) -> AsyncGenerator[Result, None]:
         url = ",".join(node.url for node in nodes.values())
         async with running_system("--nats-url", url, WATERCLOCK_REPLICAS="3") as system:
             await warm_up(system)
-            own = await measure_submit(system, plan.count(30_000, quick=10_000))
+            async with speedometer() as speed:
+                own = await measure_submit(system, plan.count(30_000, quick=10_000), speed)
 
             async def kill() -> float:
                 async with Connection.open(url, name="bench") as connection:
@@ -94,7 +96,7 @@ async def _killed(plan: Plan, peak: Peak, component: str) -> Result:
 
 
 async def _struck(
-    system: System, name: str, seconds: int, peak: float, fault: Fault, *, lasts: float = 0.0
+    system: System, name: str, seconds: int, peak: Best, fault: Fault, *, lasts: float = 0.0
 ) -> Result:
     moments: list[float] = []
 
@@ -102,7 +104,7 @@ async def _struck(
         await asyncio.sleep(begin + _SHARE * seconds - time.time())
         moments.append(await fault())
 
-    offer = Offer(data=str(system.data), begin=soon(), seconds=seconds, rate=TIMES * peak)
+    offer = Offer(data=str(system.data), begin=soon(), seconds=seconds, rate=TIMES * peak.per_second)
     found = await flood(system, offer, peak, meanwhile=strike)
     of_scheduler = name.endswith("_scheduler")
     return found.result(name, **await _after(system, found, moments[0], lasts, of_scheduler=of_scheduler))

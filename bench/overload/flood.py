@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from bench.overload.offer import Answers, Offer
 from bench.overload.outcomes import WINDOW, Account, Outcomes, Wait
+from bench.overload.speed import Best, Speedometer, at_speed, speedometer
 from bench.overload.watch import Watch, watched
 from bench.result import Figure, Result
 from bench.system import ROOT, System
@@ -30,17 +31,26 @@ class Flood(Struct, frozen=True, kw_only=True):
 
     begin: float
     seconds: float
-    peak: float
+    peak: Best
     answers: Answers
     account: Account
     wait: Wait
     windows: list[float]
     watch: Watch
+    speed: Speedometer
     others_percent: float
 
     @property
     def ratios(self) -> list[float]:
-        return [round(rate / self.peak, 3) for rate in self.windows]
+        return [round(rate / self.peak.per_second, 3) for rate in self.windows]
+
+    @property
+    def ratios_at_speed(self) -> list[float]:
+        """Had the machine been as fast in each window as when the peak was measured."""
+        starts = [self.begin + number * WINDOW for number in range(len(self.windows))]
+        speeds = [self.speed.between(start, start + WINDOW) for start in starts]
+        found = (at_speed(rate, speed, self.peak) for rate, speed in zip(self.windows, speeds, strict=True))
+        return [ratio for ratio in found if ratio is not None]
 
     def _postgres_behind(self) -> float | None:
         """Seconds from the last end until Postgres had all; nothing if it never had."""
@@ -52,9 +62,10 @@ class Flood(Struct, frozen=True, kw_only=True):
         answers, account = self.answers, self.account
         return {
             "seconds": round(self.seconds),
-            "peak_per_second": round(self.peak),
-            "offered_to_peak": round(answers.offered / self.seconds / self.peak, 2),
-            **goodput(self.ratios),
+            "peak_per_second": round(self.peak.per_second),
+            "offered_to_peak": round(answers.offered / self.seconds / self.peak.per_second, 2),
+            **goodput("goodput", self.ratios),
+            **goodput("at_speed", self.ratios_at_speed),
             "given_up": self.watch.given_up,
             "takeovers": self.watch.takeovers,
             "scheduler_mb": self.watch.peak_mb("scheduler"),
@@ -78,14 +89,14 @@ class Flood(Struct, frozen=True, kw_only=True):
 async def flood(
     system: System,
     offer: Offer,
-    peak: float,
+    peak: Best,
     *,
     meanwhile: Meanwhile | None = None,
     namespace: str = "default",
 ) -> Flood:
     """Offer jobs; then wait until all that is due of them has run, or until it is clear that some will not."""
     outcomes = Outcomes(system.history, since=offer.begin - 0.5, namespace=namespace)
-    async with watched(system) as watch:
+    async with watched(system) as watch, speedometer() as speed:
         task = asyncio.create_task(_meanwhile(meanwhile, offer.begin))
         try:
             answers = await offered(offer)
@@ -111,6 +122,7 @@ async def flood(
         wait=wait,
         windows=await since_due.windows(offer.due_seconds),
         watch=watch,
+        speed=speed,
         others_percent=others,
     )
 
@@ -145,11 +157,11 @@ async def offered(offer: Offer) -> Answers:
     return msgspec.json.decode(said, type=Answers)
 
 
-def goodput(ratios: list[float]) -> dict[str, Figure]:
+def goodput(name: str, ratios: list[float]) -> dict[str, Figure]:
     """What was done in each window, against the peak."""
     return {
-        "goodput_min": min(ratios, default=None),
-        "goodput_median": round(statistics.median(ratios), 3) if ratios else None,
+        f"{name}_min": min(ratios, default=None),
+        f"{name}_median": round(statistics.median(ratios), 3) if ratios else None,
     }
 
 

@@ -47,7 +47,7 @@ async def single(plan: Plan, peak: Peak) -> AsyncGenerator[Result, None]:
 
 async def herd(plan: Plan, peak: Peak) -> AsyncGenerator[Result, None]:
     """Recurring jobs that all together fire three times as often as can be run: nobody can be told to wait."""
-    count = round(TIMES * peak.fires * _EVERY)
+    count = round(TIMES * peak.fires.per_second * _EVERY)
     seconds = length(plan)
     async with running_system() as system:
         await warm_up(system)
@@ -70,7 +70,7 @@ async def herd(plan: Plan, peak: Peak) -> AsyncGenerator[Result, None]:
             "herd",
             jobs=found.answers.accepted,
             runs_due=runs,
-            offered_to_peak=round(runs / seconds / peak.fires, 2),
+            offered_to_peak=round(runs / seconds / peak.fires.per_second, 2),
             stored_late_s=round(max(0.0, offer.begin + found.answers.seconds - offer.first_fire), 1),
             **(lag_figures(lags) if lags else {}),
         )
@@ -86,7 +86,7 @@ async def _bulk(plan: Plan, peak: Peak, name: str, way: Way, kind: Kind) -> Resu
             kind=kind,
             begin=begin,
             seconds=length(plan),
-            rate=TIMES * peak.submit,
+            rate=TIMES * peak.submit.per_second,
             first_fire=begin + _AHEAD,
         )
         found = await flood(system, offer, peak.submit)

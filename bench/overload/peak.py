@@ -9,6 +9,7 @@ from bench import jobs
 from bench.overload.flood import offered, soon
 from bench.overload.offer import Offer
 from bench.overload.outcomes import Outcomes
+from bench.overload.speed import Best, Speedometer, speedometer
 from bench.overload.watch import watched
 from bench.plan import Plan
 from bench.result import Result
@@ -22,13 +23,11 @@ _ROUNDS = 3
 
 
 class Peak(Struct, frozen=True, kw_only=True):
-    """Runs a second."""
-
-    submit: float
+    submit: Best
     """Bulk submits of immediates, until they are in Postgres."""
-    fires: float
+    fires: Best
     """A crowd due at one instant, stored before it."""
-    single: float
+    single: Best
     """One job a request."""
     others_percent: float = 0.0
     """What the rest of the machine took meanwhile, in percent of a core."""
@@ -37,9 +36,9 @@ class Peak(Struct, frozen=True, kw_only=True):
         return Result(
             name="overload/peak",
             figures={
-                "submit_per_second": round(self.submit),
-                "fires_per_second": round(self.fires),
-                "single_per_second": round(self.single),
+                "submit_per_second": round(self.submit.per_second),
+                "fires_per_second": round(self.fires.per_second),
+                "single_per_second": round(self.single.per_second),
                 "others_percent": self.others_percent,
             },
         )
@@ -49,35 +48,44 @@ async def measure_peak(plan: Plan) -> Peak:
     async with running_system() as system:
         await warm_up(system)
         rounds = range(plan.choose(_ROUNDS, quick=2))
-        async with watched(system) as watch:
-            submit = max([await measure_submit(system, plan.count(100_000, quick=40_000)) for _ in rounds])
-            fires = max([await _fires(system, plan.count(60_000, quick=30_000)) for _ in rounds])
-            single = await _single(system, plan.choose(10.0, quick=4.0))
+        async with watched(system) as watch, speedometer() as speed:
+            submit = best(
+                [await measure_submit(system, plan.count(100_000, quick=40_000), speed) for _ in rounds]
+            )
+            fires = best([await _fires(system, plan.count(60_000, quick=30_000), speed) for _ in rounds])
+            single = await _single(system, plan.choose(10.0, quick=4.0), speed)
             others = watch.others_percent()
         return Peak(submit=submit, fires=fires, single=single, others_percent=others)
 
 
-async def measure_submit(system: System, count: int) -> float:
+def best(rounds: list[Best]) -> Best:
+    return max(rounds, key=lambda each: each.per_second)
+
+
+async def measure_submit(system: System, count: int, speed: Speedometer) -> Best:
     before = await system.history.succeeded()
     began = time.time()
     await jobs.submit(system.clock, [jobs.immediate()] * count)
     done = await system.history.until_succeeded(before + count, within=120, poll=0.05) - before
-    return done / (time.time() - began)
+    ended = time.time()
+    return Best(done / (ended - began), speed.between(began, ended))
 
 
-async def _fires(system: System, count: int) -> float:
+async def _fires(system: System, count: int, speed: Speedometer) -> Best:
     before = await system.history.succeeded()
     due = time.time() + count / _STORED_AT + 2.0
     await jobs.submit(system.clock, jobs.spread(count, due, 0.0))
     await asyncio.sleep(max(0.0, due - time.time()))
     done = await system.history.until_succeeded(before + count, within=120, poll=0.05) - before
-    return done / (time.time() - due)
+    ended = time.time()
+    return Best(done / (ended - due), speed.between(due, ended))
 
 
-async def _single(system: System, seconds: float) -> float:
+async def _single(system: System, seconds: float, speed: Speedometer) -> Best:
     offer = Offer(data=str(system.data), way="single", begin=soon(), seconds=seconds, callers=SINGLE_CALLERS)
     outcomes = Outcomes(system.history, since=offer.begin - 0.5)
     answers = await offered(offer)
     await outcomes.until_ended(answers.accepted, within=60)
     account = await outcomes.of_one_shots(answers.accepted)
-    return answers.accepted / max(answers.seconds, account.last_end - offer.begin)
+    lasted = max(answers.seconds, account.last_end - offer.begin)
+    return Best(answers.accepted / lasted, speed.between(offer.begin, offer.begin + lasted))

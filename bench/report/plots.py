@@ -121,11 +121,11 @@ def stored(results: Results) -> Figure | None:
     panels = (
         ("start lag p99, ms", ("lag_p99_ms",)),
         ("memory, MB", ("scheduler_mb", "nats_mb")),
-        ("takeover after kill -9, s", ("takeover_s",)),
+        ("first start after kill -9, s", ("takeover_s", "restart_s")),
     )
     for axis, (title, names) in zip(axes, panels, strict=True):
         for name in names:
-            axis.plot(sizes, [result.number(name) for result in found], "o-", label=name.removesuffix("_mb"))
+            axis.plot(sizes, [result.number(name) for result in found], "o-", label=name.rpartition("_")[0])
         axis.set_xscale("log")
         axis.set_ylim(bottom=0)
         axis.set_title(title, fontsize=9)

@@ -13,6 +13,7 @@ from bench.overload.faults import kill_executor, kill_leader, kill_nats, kill_sc
 from bench.overload.floods import flood_nats, flood_rest, flood_spread, herd, single
 from bench.overload.idle import idle
 from bench.overload.peak import Peak, measure_peak
+from bench.overload.speed import Best
 from bench.overload.store import store
 from bench.plan import Plan
 from bench.result import Result
@@ -36,7 +37,7 @@ PARTS: dict[str, Part] = {
 }
 
 _WITHOUT_PEAK = ("store", "idle", "kill_leader")
-_UNKNOWN = Peak(submit=0.0, fires=0.0, single=0.0)
+_UNKNOWN = Peak(submit=Best(0.0), fires=Best(0.0), single=Best(0.0))
 
 
 async def overload(plan: Plan) -> AsyncGenerator[Result, None]:

@@ -12,6 +12,7 @@ from bench.overload.callers import Pace, RestCaller, Tally
 from bench.overload.flood import goodput, over_time
 from bench.overload.offer import Offer, recurring
 from bench.overload.outcomes import Outcomes
+from bench.overload.speed import Best, at_speed, speedometer
 from bench.overload.watch import GIVEN_UP, TAKEOVERS, Watch
 from bench.report import render
 from bench.report.overload import TARGETS
@@ -20,6 +21,8 @@ from bench.rest import Answer, Rest
 from bench.result import Figure, Result
 from bench.results import Results
 from bench.system import System
+
+from support.waiting import eventually
 
 _FIRST = 1_000_000_000.0
 
@@ -213,9 +216,26 @@ async def test_missing_is_never_more_than_there_was(
 # -- what is said -------------------------------------------------------------------------------------------
 
 
+async def test_the_machine_is_looked_at_on_every_core_and_only_the_asked_time_counts() -> None:
+    async with speedometer() as speed:
+        await eventually(lambda: len(speed.samples) > 1, "it looks again", within=20)
+    assert all(turns > 0 for _, turns in speed.samples)
+    speed.samples[:] = [(99.0, 1.0), (100.0, 10.0), (104.0, 30.0), (105.0, 1.0)]
+    assert speed.between(100.0, 105.0) == 20.0
+    assert speed.between(200.0, 205.0) is None
+
+
+def test_what_is_done_is_measured_against_what_the_machine_gave() -> None:
+    best = Best(1000.0, 40.0)
+    assert at_speed(500.0, 20.0, best) == 1.0, "half as much by a machine half as fast"
+    assert at_speed(500.0, 40.0, best) == 0.5
+    assert at_speed(500.0, None, best) is None
+    assert at_speed(500.0, 40.0, Best(1000.0)) is None
+
+
 def test_goodput_is_told_by_its_worst_window() -> None:
-    assert goodput([1.0, 0.2, 0.8]) == {"goodput_min": 0.2, "goodput_median": 0.8}
-    assert goodput([]) == {"goodput_min": None, "goodput_median": None}
+    assert goodput("goodput", [1.0, 0.2, 0.8]) == {"goodput_min": 0.2, "goodput_median": 0.8}
+    assert goodput("goodput", []) == {"goodput_min": None, "goodput_median": None}
     assert over_time([1.0, 0.2]) == [(2.5, 1.0), (7.5, 0.2)]
 
 
