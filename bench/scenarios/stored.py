@@ -74,12 +74,12 @@ async def _store(system: System, begun: int, size: int) -> float:
 async def _rest() -> float:
     """Until hardly anything is done any more. How long that took."""
     began = time.perf_counter()
-    while (waited := time.perf_counter() - began) < _REST_LIMIT:
+    while time.perf_counter() - began < _REST_LIMIT:
         before = accounting.machine_seconds()
         await asyncio.sleep(_REST_STEP)
         if accounting.machine_seconds() - before < _AT_REST * _REST_STEP:
             break
-    return waited
+    return time.perf_counter() - began
 
 
 async def _measure(system: System, size: int, stored_rate: int, storing_mb: float, rested: float) -> Result:
