@@ -29,8 +29,15 @@ _LONGEST_HOLD = 3.0
 """Clients with a limit of five seconds are common."""
 _SOON_RATE = 12_000.0
 _LATER_RATE = 40_000.0
-"""Jobs a second that are done at least, if there are so many: to be careful with what has not been shown yet would hold
-callers back for the first seconds of every flood. Those that are due soon are run, the others are only put away."""
+"""Jobs a second that are believed to be done as long as nothing was shown: to be careful then would hold callers back
+for the first seconds of every flood. Those that are due soon are run, the others are only put away."""
+_TOO_MUCH_SECONDS = 0.3
+"""With so much to drain, what ends is all that can be done; where less is and callers are held, more could be."""
+_LESS, _MORE = 0.7, 1.25
+"""By so much at a time the rate gets there: what ends in the first moments of a flood is not what can be done."""
+_MOST = 1.5
+"""It is not believed to be more than so many times what ends."""
+_FORGOTTEN_SECONDS = 600.0
 _SPREAD = 1.5
 """Callers that are refused at the same moment are told to come back at different ones."""
 
@@ -59,6 +66,7 @@ class Throttle:
         self._heard_at = 0.0
         self._held = 0
         """Jobs of bulk calls that are held."""
+        self._done = _DoneRate()
         self._soon = Shares()
         self._later = Shares()
 
@@ -66,6 +74,7 @@ class Throttle:
         """`since`: of the jobs accepted here, how many the heartbeats cannot have counted."""
         self.load, self.apis, self._unheard = load, max(1, apis), since
         self._heard_at = now
+        self._done.heard(load, now, held=self._held > 0)
 
     @property
     def horizon_seconds(self) -> float:
@@ -86,7 +95,7 @@ class Throttle:
         Whoever is held has its turn after those that were before it. What was done since the load was heard of is
         reckoned by the rate: heartbeats are half a second old, and in that time more comes in than may wait."""
         if soon:
-            rate = max(self.load.intake_rate, _SOON_RATE)
+            rate = self.soon_rate
             ahead = max(0.0, self.load.to_drain + self._unheard - rate * (now - self._heard_at))
         else:
             rate = max(self.load.intake_rate, _LATER_RATE)
@@ -94,6 +103,11 @@ class Throttle:
         seconds = (ahead + self._held) / rate - _UNHELD_SECONDS
         self._held += count
         return min(max(0.0, seconds), _LONGEST_HOLD)
+
+    @property
+    def soon_rate(self) -> float:
+        """Jobs a second that bulk calls are let in at, if they are due soon."""
+        return self._done.per_second
 
     def release(self, count: int) -> None:
         self._held -= count
@@ -147,6 +161,24 @@ class Throttle:
             jobs_per_second=round(rate, 1),
             retry_after=ceil(wait * self._spread()),
         )
+
+
+class _DoneRate:
+    """How much is done a second at the most, by what the heartbeats have shown lately. It is looked for as a sender
+    looks for the width of a line: what ends tells only as long as too much is offered."""
+
+    def __init__(self) -> None:
+        self.per_second = _SOON_RATE
+        self._shown_at: float | None = None
+
+    def heard(self, load: SystemLoad, now: float, *, held: bool) -> None:
+        if load.drain_seconds() > _TOO_MUCH_SECONDS:
+            self.per_second, self._shown_at = max(load.rate, self.per_second * _LESS), now
+        elif self._shown_at is None or now - self._shown_at > _FORGOTTEN_SECONDS:
+            self.per_second, self._shown_at = max(_SOON_RATE, load.rate), None
+        elif held:
+            most = max(_SOON_RATE, load.rate * _MOST)
+            self.per_second, self._shown_at = min(self.per_second * _MORE, most), now
 
 
 class RecentRate:
