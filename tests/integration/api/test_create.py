@@ -163,6 +163,21 @@ async def test_a_bulk_call_repeated_with_its_key_makes_no_second_set(house: Serv
     assert json.loads(other.text.splitlines()[0])["job_id"] != first[0]["job_id"]
 
 
+async def test_a_bulk_call_with_the_key_of_another_is_told_so(house: Served) -> None:
+    headers = {"Idempotency-Key": "of another"}
+    for name, status in (("one", 201), ("two", 409), ("one", 201)):
+        body = {"name": name, "command": "true", "schedule": "@yearly"}
+        answer = await house.http.post("/v1/jobs:batch", content=json.dumps([body]), headers=headers)
+        line = json.loads(answer.text)
+        if status == 409:
+            assert (line["status"], line["detail"]) == (
+                409,
+                "the idempotency key was used for a call with other jobs",
+            )
+        else:
+            assert line["job_id"]
+
+
 async def test_what_must_come_first_must_exist(house: Served) -> None:
     upstream = await house.client.jobs.create(name="upstream", command="true", cron="@yearly")
     after = await house.client.jobs.create(name="after", command="true", dependencies=[upstream.job_id])

@@ -71,7 +71,9 @@ async def test_who_is_not_the_first_to_have_it_leaves_the_miss_to_its_owner(
     async with running_executor(settings):
         await owner.end_of(begun, RunSucceeded)
         await eventually(
-            lambda: [claim.run_id for claim in owner.claims].count(late.run_id) > 1, "it comes back", within=20
+            lambda: [claim.run_id for claim in owner.claims].count(late.run_id) > 1,
+            "it comes back",
+            within=20,
         )
     assert owner.of(late) == []
     assert not (tmp_path / "late").exists()

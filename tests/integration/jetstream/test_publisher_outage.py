@@ -3,6 +3,7 @@ twice, nobody waits beyond the deadline, and what failed does not appear later."
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -231,3 +232,38 @@ async def test_without_a_deadline_a_full_stream_is_waited_for(
     assert not publishing.done()
     await connection.api("STREAM.UPDATE.RUNS", config)
     assert await publishing == 2
+
+
+class Hesitant(Publisher):
+    """Its first attempt is under way when it is sent again, as in a cluster that waits for a majority."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.attempts = 0
+
+    async def _attempt(self, write: Callable[[str], bytes], seconds: float) -> int:
+        self.attempts += 1
+        match self.attempts:
+            case 1:
+                raise TimeoutError
+            case 2 | 3:
+                raise Conflict("wrong last sequence (10164)")
+            case _:
+                return await super()._attempt(write, seconds)
+
+
+async def test_a_refusal_that_the_log_contradicts_is_none(connection: Connection) -> None:
+    hesitant = Hesitant(connection)
+    sequence = await hesitant.publish("wc.jobs.1.a", b"a", expect=Expect(last_subject_sequence=0))
+    stored = await message_at(connection, "JOBS", sequence)
+    assert stored is not None
+    assert (stored.data, hesitant.attempts) == (b"a", 4)
+
+
+async def test_a_refusal_because_of_somebody_else_is_believed(
+    connection: Connection, publisher: Publisher
+) -> None:
+    await publisher.publish("wc.jobs.1.b", b"another's")
+    with pytest.raises(Conflict):
+        await Hesitant(connection).publish("wc.jobs.1.b", b"b", expect=Expect(last_subject_sequence=0))
+    assert (await stream_state(connection, "JOBS")).messages == 1

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from nats.errors import ProtocolError
 
-from waterclock.core.jetstream.nats_client import WireClient
+from waterclock.core.jetstream.nats_client import Disconnected, WireClient
 
 WIRE = (
     b"MSG a.b 1 5\r\nhello\r\n"
@@ -124,3 +124,18 @@ async def test_a_pong_for_a_flush_that_was_given_up_is_not_an_error(client: Wire
 async def test_what_is_not_nats_is_refused(client: WireClient) -> None:
     with pytest.raises(ProtocolError):
         await client._ps.parse(b"HTTP/1.1 400 Bad Request\r\n")
+
+
+async def test_a_socket_that_is_closed_before_anybody_has_noticed_is_a_lost_connection() -> None:
+    class Closed:
+        def write(self, data: bytes) -> None:
+            raise RuntimeError("unable to perform operation; the handler is closed")
+
+    client = WireClient()
+    client._status = WireClient.CONNECTED
+    transport: Any = Closed()
+    client._transport = transport
+    with pytest.raises(Disconnected):
+        client.send(b"PUB a 0\r\n\r\n")
+    client.send_soon(b"PUB a 0\r\n\r\n")
+    client.send_gathered()

@@ -10,7 +10,7 @@ from waterclock.api.commands import dependencies, job_specs, similar_definitions
 from waterclock.api.commands.alike_lines import BulkReader
 from waterclock.api.commands.idempotency import accepted, batch_key, new_job, resolve_taken
 from waterclock.api.commands.own_artifacts import check_artifacts
-from waterclock.api.errors import Refused, TooLarge, Unavailable
+from waterclock.api.errors import Conflict, Refused, TooLarge, Unavailable
 from waterclock.api.eventlog.job_frames import Creation, NewJob
 from waterclock.api.eventlog.job_writer import Created
 from waterclock.api.registry import handles
@@ -88,6 +88,8 @@ async def _not_written(
     app: Application, place: int, job: Creation, error: LogError, line: bytes, caller: Caller
 ) -> BatchResult:
     try:
+        if isinstance(error, Taken) and job.job_id is None:
+            raise Conflict.because("the idempotency key was used for a call with other jobs")
         if isinstance(error, Taken):
             return _accepted(place, await resolve_taken(app, job, line, caller))
         if isinstance(error, LogUnavailable | LogFull):

@@ -17,7 +17,7 @@ from waterclock.api.eventlog import job_frames
 from waterclock.api.eventlog.job_frames import FRAME_JOBS, Creation, JobMessage
 from waterclock.api.metrics import ACCEPTED
 from waterclock.core.jetstream.connection import Connection
-from waterclock.core.jetstream.errors import Conflict, Duplicate, LogError
+from waterclock.core.jetstream.errors import Conflict, Duplicate, LogError, LogUnavailable
 from waterclock.core.jetstream.messages import last_message
 from waterclock.core.jetstream.publisher import Expect, Message, Publisher
 from waterclock.core.runtime.tasks import Tasks, supervised
@@ -159,21 +159,29 @@ class JobWriter:
 
     async def _send(self, message: JobMessage) -> list[Result]:
         """A message whose id nobody else can have: a conflict means that it was sent before."""
-        subject = self._subject(message.root)
         try:
-            version = await self._publisher.publish(
-                subject, message.data, ttl_seconds=message.ttl, expect=_NEW
-            )
-        except Conflict as conflict:
-            stored = await last_message(self._connection, names.JOBS, subject)
-            if stored is None or not message.creates_same(stored.data):
-                return [conflict] * len(message.job_ids)
-            version = stored.sequence
+            version = await self._write_once(message)
         except LogError as error:
             return [error] * len(message.job_ids)
         self._written(self._partition(message.root), version)
         ACCEPTED.inc(len(message.job_ids))
         return [Created(job_id=job_id, version=version) for job_id in message.job_ids]
+
+    async def _write_once(self, message: JobMessage) -> int:
+        subject = self._subject(message.root)
+        for may_be_stored in (False, True):
+            try:
+                return await self._publisher.publish(
+                    subject, message.data, ttl_seconds=message.ttl, expect=_NEW, may_be_stored=may_be_stored
+                )
+            except Conflict:
+                stored = await last_message(self._connection, names.JOBS, subject)
+                if stored is None:
+                    continue  # the same is on its way into the log
+                if not message.creates_same(stored.data):
+                    raise
+                return stored.sequence
+        raise LogUnavailable("it is being written already")
 
     async def _batch(self, jobs: list[Creation], _: str | None) -> list[Result]:
         """Jobs with distinct ids of their own: one atomic write, or one by one when that is refused."""

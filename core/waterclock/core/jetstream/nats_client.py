@@ -15,6 +15,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from waterclock.core.runtime.nats_without_aiohttp import import_nats_without_aiohttp
@@ -83,7 +84,7 @@ class WireClient(Client):
             subscription._closed = True
             subscription._stop_processing()
             self._remove_sub(sid)
-            if self.is_connected:
+            with suppress(Disconnected):
                 self.send(b"UNSUB %d\r\n" % sid)
 
         return end
@@ -92,13 +93,16 @@ class WireClient(Client):
         """Write now, after what was gathered: a SUB of nats-py must precede the request that relies on it."""
         if not self.is_connected or self._transport is None:
             raise Disconnected
-        if self._pending:
-            self._transport.writelines(self._pending)
-            self.forget_pending()
-        if self._gathered:
-            data = b"".join([*self._gathered, data])
-            self._gathered.clear()
-        self._transport.write(data)
+        try:
+            if self._pending:
+                self._transport.writelines(self._pending)
+                self.forget_pending()
+            if self._gathered:
+                data = b"".join([*self._gathered, data])
+                self._gathered.clear()
+            self._transport.write(data)
+        except RuntimeError as error:  # uvloop: the socket is closed, and nats-py does not know it yet
+            raise Disconnected from error
 
     def send_soon(self, data: bytes) -> None:
         """Write at the end of this turn of the loop, together with everything else sent in it; lost if disconnected."""
@@ -107,8 +111,9 @@ class WireClient(Client):
         self._gathered.append(data)
 
     def send_gathered(self) -> None:
-        if self._gathered and self.is_connected:
-            self.send(b"")
+        if self._gathered:
+            with suppress(Disconnected):
+                self.send(b"")
         self._gathered.clear()
 
     async def drain_socket(self) -> None:

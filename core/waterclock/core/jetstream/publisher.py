@@ -6,6 +6,8 @@ expectation, so it is never stored twice. Two things could spoil that, and for b
 - The server forgets ids, after a while or when it is restarted: before a repeat that it might not recognize, we look
   whether the first attempt is there, unless its readers know a repeated one. One that is stored just after we
   looked, the server still remembers.
+In a cluster there is a third: an attempt that waits for a majority is not in the log yet, and what is sent after it is
+refused because of it. A refusal that the log contradicts, as all is there that was expected, is none.
 """
 
 import asyncio
@@ -52,6 +54,8 @@ _PAUSE = 0.05
 _PAUSE_FULL = 1.0
 _SAY_SO = 10.0
 _CHUNK = 500
+_MOST_LOOKED_AT = 4
+"""If more than so many subjects were expected to be as they were, a refusal is believed."""
 _NOT_SETTLED = (Disconnected, TimeoutError, LogUnavailable, LogFull, Conflict, Duplicate)
 """What may be the answer to an attempt, and is not the end of it."""
 
@@ -126,6 +130,7 @@ class Publisher:
             subject,
             (identity,),
             after=_floor([expect], after),
+            expected=_expected([(subject, expect)]),
             may_be_stored=may_be_stored,
             look=not twice_is_harmless,
         )
@@ -156,6 +161,7 @@ class Publisher:
             fields[0] |= _expectation(expect)
         subject = messages[-1].subject
         floor = _floor([expect, *(message.expect for message in messages)], after)
+        expected = _expected([(subject, expect), *((each.subject, each.expect) for each in messages)])
         fields[-1].setdefault("Nats-Msg-Id", self._fresh_id())
         ids = tuple(each["Nats-Msg-Id"] for each in fields if "Nats-Msg-Id" in each)
         fields[-1]["Nats-Batch-Commit"] = "1"
@@ -171,7 +177,7 @@ class Publisher:
             ]
             return self._commands(stamped, reply)
 
-        witness = _Witness(subject, ids, floor)
+        witness = _Witness(subject, ids, floor, expected)
         sequence = await self._acknowledged(write, witness, deadline or self._deadline)
         TRAFFIC.published += len(messages)
         return sequence
@@ -268,7 +274,11 @@ class Publisher:
                             if (found := await self._find(witness)) is not None:
                                 return found
                             if refusal is not None:
-                                raise refusal
+                                if not await self._is_contradicted(refusal, witness):
+                                    raise refusal
+                                repeats.put_off(LogUnavailable(f"it is being written already: {refusal}"))
+                                refusal = None
+                                await asyncio.sleep(repeats.pause)
                         return await self._attempt(write, repeats.attempt)
                     except (Disconnected, TimeoutError) as error:
                         repeats.unanswered(error)
@@ -318,6 +328,16 @@ class Publisher:
         if known:
             raise Duplicate(f"a part of what was published to {witness.subject} is stored")
         return None
+
+    async def _is_contradicted(self, refusal: LogError, witness: "_Witness") -> bool:
+        """Whether the log has just what was expected: an attempt of ours is under way."""
+        if isinstance(refusal, Duplicate) or not 0 < len(witness.expected) <= _MOST_LOOKED_AT:
+            return False
+        for subject, sequence in witness.expected:
+            stored = await last_message(self._connection, await self._stream_of(subject), subject)
+            if (0 if stored is None else stored.sequence) != sequence:
+                return False
+        return True
 
     async def _stream_of(self, subject: str) -> str:
         """That of a bucket is known by its name: executors may not ask for it."""
@@ -407,6 +427,8 @@ class _Witness(Struct, frozen=True):
     ids: tuple[str, ...]
     """Of all its messages that have one; the last has."""
     after: int | None
+    expected: tuple[tuple[str, int], ...] = ()
+    """Subjects and their last sequences."""
     may_be_stored: bool = False
     look: bool = True
 
@@ -443,6 +465,15 @@ def _floor(expects: Sequence[Expect | None], after: int | None) -> int | None:
     """A sequence that our message comes after: what it expected was in the stream before it."""
     expected = (expect.last_subject_sequence for expect in expects if expect is not None)
     return max((*expected, *(() if after is None else (after,))), default=None)
+
+
+def _expected(expects: Sequence[tuple[str, Expect | None]]) -> tuple[tuple[str, int], ...]:
+    found = {
+        (expect.subject or subject, expect.last_subject_sequence)
+        for subject, expect in expects
+        if expect is not None
+    }
+    return tuple(found)
 
 
 def _expectation(expect: Expect) -> dict[str, str]:
