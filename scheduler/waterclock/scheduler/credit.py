@@ -35,6 +35,9 @@ _SHORT_SECONDS = 0.25
 """Runs that are executed in less than this are short."""
 _HALF_LIFE = 2.0
 """How fast a rate is forgotten that is no longer reached although there is a backlog."""
+_STANDS_STILL = 10.0
+"""If nothing at all has ended for less than this it is not that work is slow: the server or the executors are away, and
+what can be done is as before."""
 _FORGOTTEN = 0.01
 """A route that nobody serves any more is forgotten when fewer end a second, and none is queued."""
 _SLOTS_TO_SPARE = 2.0
@@ -69,6 +72,8 @@ class Route(Struct):
     """The same, as far as is known what it can be."""
     seconds: float | None = None
     """How long a run is executed, on average; None: that is not known yet."""
+    still: float = 0.0
+    """For so many seconds nothing of it has ended."""
     limit: float = float(_AT_FIRST)
     takes_parcels: bool = False
     """All who serve it take many attempts in one message."""
@@ -78,12 +83,16 @@ class Route(Struct):
     """How many it may be."""
 
     def measure(self, elapsed: float, share: float) -> None:
-        rate = self.ended / elapsed
-        self.rate = (self.rate + rate) / 2
-        if rate > self.best:
-            self.best = rate
-        elif self.refused:
-            self.best = max(self.rate, self.best * 0.5 ** (elapsed / _HALF_LIFE))
+        self.still += elapsed
+        if self.ended or not self.used or self.still > _STANDS_STILL:
+            rate = self.ended / self.still
+            self.rate = (self.rate + rate) / 2
+            if rate > self.best:
+                self.best = rate
+            elif self.refused:
+                self.best = max(self.rate, self.best * 0.5 ** (elapsed / _HALF_LIFE))
+        if self.ended or not self.used:
+            self.still = 0.0
         if self.executed:
             seconds = self.executed_for / self.executed / SECOND
             self.seconds = seconds if self.seconds is None else (self.seconds + seconds) / 2

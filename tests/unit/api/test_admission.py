@@ -301,6 +301,14 @@ def test_a_namespace_with_too_much_waiting_for_executors_gets_no_more_in_and_hol
     assert again.why == "250,000 runs of this namespace wait for executors: submitting as they are taken"
 
 
+def test_nobody_is_told_to_wait_for_long_whatever_they_have_taken_in_advance() -> None:
+    slow = throttle(SystemLoad(to_drain=100_000, ended_per_second=1.0))
+    assert slow.take("a", 0.0, soon=10_000) is None
+    refused = slow.asked("a", 0.1, only_soon=True)
+    assert refused is not None
+    assert 10 <= refused.retry_after <= 15
+
+
 def test_a_refusal_says_how_much_there_is_to_do_and_how_fast_and_when_to_try_again() -> None:
     error = Saturated.behind(14.2, 6_200.0, 3)
     assert str(error) == "the system has 14 s of work to do and takes 6,200 jobs a second; try again in 3 s"

@@ -144,6 +144,27 @@ def test_a_rate_that_is_no_longer_reached_is_forgotten_while_something_waits() -
     assert credit.routes[ROUTE].best < before / 2
 
 
+def ends(credit: Credit, clock: Clock, room: PartitionRoom, beats: int, each: int) -> float:
+    """So many a quarter of a second; what is believed to end in a second after it."""
+    for _ in range(beats):
+        for _ in range(each):
+            room.began(ROUTE)
+        room.ended(ROUTE, MOMENT * each, count=each) if each else None
+        clock.now += 0.25
+        credit.measure()
+    return credit.routes[ROUTE].rate
+
+
+def test_while_nothing_at_all_ends_it_is_not_believed_to_be_slow_for_a_while() -> None:
+    credit, clock, (room,) = credit_of(1)
+    room.began(ROUTE)
+    assert ends(credit, clock, room, 12, 500) == pytest.approx(2_000, rel=0.01)
+    assert ends(credit, clock, room, 28, 0) == pytest.approx(2_000, rel=0.01), "the server is away"
+    assert ends(credit, clock, room, 8, 500) == pytest.approx(2_000, rel=0.01), "and back"
+    assert ends(credit, clock, room, 80, 0) < 10, "there is no end to it"
+    assert ends(credit, clock, room, 40, 500) == pytest.approx(2_000, rel=0.01)
+
+
 def test_what_it_can_do_is_not_forgotten_while_there_is_little_to_do() -> None:
     credit, clock, (room,) = credit_of(1)
     fill(room)

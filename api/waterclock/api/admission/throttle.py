@@ -20,8 +20,8 @@ from waterclock.proto.heartbeats import DRAIN_LIMIT_SECONDS
 
 _PART_OF_DRAIN = 7.0
 _LONGEST_WAIT = 10.0
-"""Who waits for a part of the drain time comes back before there is nothing to do, and as seldom as is of use."""
-_LONGEST_DEBT = 30.0
+"""Who waits for a part of the drain time comes back before there is nothing to do, and as seldom as is of use. Nobody
+waits for longer, whatever they have taken in advance: the rate may be another by then."""
 _UNHELD_SECONDS = 0.15
 """Bulk calls are held while more work than this is before them. A job whose run is over within a second is read,
 decided and written to Postgres in one step of each; one that waits costs half as much again."""
@@ -154,7 +154,7 @@ class Throttle:
         wait = shares.wait(namespace, rate / self.apis, now) if seconds > DRAIN_LIMIT_SECONDS else 0.0
         if not wait:
             return None
-        wait = max(1.0, min(wait, _LONGEST_DEBT), min(seconds / _PART_OF_DRAIN, _LONGEST_WAIT))
+        wait = max(1.0, min(max(wait, seconds / _PART_OF_DRAIN), _LONGEST_WAIT))
         return Refusal(
             reason=reason,
             drain_seconds=round(seconds, 1),
