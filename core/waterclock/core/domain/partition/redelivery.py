@@ -27,10 +27,8 @@ def decide_claim(
     if run.status == "QUEUED" and request.in_parcel and request.delivered > 1 and not run.cancelling:
         return _DROP, _taken_out(run, request, now)
     if run.status == "QUEUED" and run.start_by is not None and now > run.start_by and not run.cancelling:
-        return (
-            _WAIT,
-            (),
-        )  # a start may be in the log and not read yet; if there is none, its owner ends it soon
+        # A start may be in the log and not read yet; if there is none, the owner ends it soon.
+        return _WAIT, ()
     if run.status == "QUEUED" and request.delivered < _SILENT_DELIVERIES:
         return ClaimReply(verdict="run", crash_count=run.crash_count), ()
     is_same = run.status == "RUNNING" and run.executor_id == request.executor_id
