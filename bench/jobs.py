@@ -24,6 +24,12 @@ def at(seconds: float) -> dict[str, Any]:
     return {"name": "noop", "job_type": "noop", "schedule_time": due, "payload": PAYLOAD}
 
 
+def daily_from(seconds: float) -> dict[str, Any]:
+    """Recurring, due at a time since the epoch and then a day later."""
+    due = datetime.fromtimestamp(seconds, UTC).isoformat()
+    return {"name": "noop", "job_type": "noop", "every": "1d", "start_at": due, "payload": PAYLOAD}
+
+
 def spread(count: int, first: float, seconds: float) -> list[dict[str, Any]]:
     """Due evenly over a span."""
     return [at(first + seconds * number / count) for number in range(count)]

@@ -47,7 +47,7 @@ async def single(plan: Plan, peak: Peak) -> AsyncGenerator[Result, None]:
 
 async def herd(plan: Plan, peak: Peak) -> AsyncGenerator[Result, None]:
     """Recurring jobs that all together fire three times as often as can be run: nobody can be told to wait."""
-    count = round(TIMES * peak.fires.per_second * _EVERY)
+    count = round(TIMES * peak.recurring.per_second * _EVERY)
     seconds = length(plan)
     async with running_system() as system:
         await warm_up(system)
@@ -63,14 +63,14 @@ async def herd(plan: Plan, peak: Peak) -> AsyncGenerator[Result, None]:
             first_fire=first,
             last_fire=first + seconds,
         )
-        found = await flood(system, offer, peak.fires)
+        found = await flood(system, offer, peak.recurring)
         runs = offer.runs(found.answers.accepted)
         lags = await Outcomes(system.history, since=offer.begin - 0.5).lags()
         yield found.result(
             "herd",
             jobs=found.answers.accepted,
             runs_due=runs,
-            offered_to_peak=round(runs / seconds / peak.fires.per_second, 2),
+            offered_to_peak=round(runs / seconds / peak.recurring.per_second, 2),
             stored_late_s=round(max(0.0, offer.begin + found.answers.seconds - offer.first_fire), 1),
             **(lag_figures(lags) if lags else {}),
         )

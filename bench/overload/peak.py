@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
 
@@ -26,7 +28,9 @@ class Peak(Struct, frozen=True, kw_only=True):
     submit: Best
     """Bulk submits of immediates, until they are in Postgres."""
     fires: Best
-    """A crowd due at one instant, stored before it."""
+    """A crowd of one-shots due at one instant, stored before it."""
+    recurring: Best
+    """The same of recurring jobs: each of them is put away again for its next fire."""
     single: Best
     """One job a request."""
     others_percent: float = 0.0
@@ -38,6 +42,7 @@ class Peak(Struct, frozen=True, kw_only=True):
             figures={
                 "submit_per_second": round(self.submit.per_second),
                 "fires_per_second": round(self.fires.per_second),
+                "recurring_per_second": round(self.recurring.per_second),
                 "single_per_second": round(self.single.per_second),
                 "others_percent": self.others_percent,
             },
@@ -52,10 +57,12 @@ async def measure_peak(plan: Plan) -> Peak:
             submit = best(
                 [await measure_submit(system, plan.count(100_000, quick=40_000), speed) for _ in rounds]
             )
-            fires = best([await _fires(system, plan.count(60_000, quick=30_000), speed) for _ in rounds])
+            crowd = plan.count(60_000, quick=30_000)
+            fires = best([await _fires(system, jobs.at, crowd, speed) for _ in rounds])
+            recurring = best([await _fires(system, jobs.daily_from, crowd, speed) for _ in rounds])
             single = await _single(system, plan.choose(10.0, quick=4.0), speed)
             others = watch.others_percent()
-        return Peak(submit=submit, fires=fires, single=single, others_percent=others)
+        return Peak(submit=submit, fires=fires, recurring=recurring, single=single, others_percent=others)
 
 
 def best(rounds: list[Best]) -> Best:
@@ -71,10 +78,12 @@ async def measure_submit(system: System, count: int, speed: Speedometer) -> Best
     return Best(done / (ended - began), speed.between(began, ended))
 
 
-async def _fires(system: System, count: int, speed: Speedometer) -> Best:
+async def _fires(
+    system: System, job: Callable[[float], dict[str, Any]], count: int, speed: Speedometer
+) -> Best:
     before = await system.history.succeeded()
     due = time.time() + count / _STORED_AT + 2.0
-    await jobs.submit(system.clock, jobs.spread(count, due, 0.0))
+    await jobs.submit(system.clock, [job(due)] * count)
     await asyncio.sleep(max(0.0, due - time.time()))
     done = await system.history.until_succeeded(before + count, within=120, poll=0.05) - before
     ended = time.time()

@@ -187,12 +187,12 @@ def _how(results: Results) -> str:
             " **The peak itself was disturbed** (something else ran, or a flood did more than it), so that the ratios "
             "of this run are better than the truth."
         )
-    submit, fires, single = (
-        number(peak.number(f"{each}_per_second"), "/s") for each in ("submit", "fires", "single")
+    submit, fires, recurring, single = (
+        number(peak.number(f"{each}_per_second"), "/s") for each in ("submit", "fires", "recurring", "single")
     )
     return (
         f"{text} The peak: {submit} submitted in bulk until they are in Postgres, {fires} of a crowd due at one "
-        f"instant, {single} by 64 callers with one job a request."
+        f"instant, {recurring} of one of recurring jobs, {single} by 64 callers with one job a request."
     )
 
 

@@ -37,7 +37,7 @@ PARTS: dict[str, Part] = {
 }
 
 _WITHOUT_PEAK = ("store", "idle", "kill_leader")
-_UNKNOWN = Peak(submit=Best(0.0), fires=Best(0.0), single=Best(0.0))
+_UNKNOWN = Peak(submit=Best(0.0), fires=Best(0.0), recurring=Best(0.0), single=Best(0.0))
 
 
 async def overload(plan: Plan) -> AsyncGenerator[Result, None]:
