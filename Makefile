@@ -8,7 +8,7 @@ WHOLE := tests/acceptance tests/browser tests/chaos tests/security
 
 VENV := .venv
 TSC := .cache/typescript/node_modules/.bin/tsc
-INSTALL_TSC := (command -v npm && npm install --silent --prefix .cache/typescript typescript@7.0.2) >/dev/null 2>&1
+INSTALL_TSC := (command -v npm && npm install --silent --fetch-retries=1 --fetch-timeout=30000 --prefix .cache/typescript typescript@7.0.2) >/dev/null 2>&1
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
