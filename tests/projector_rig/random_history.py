@@ -102,6 +102,7 @@ class RandomHistory:
         draw = self._random.random
         self._fires += 1
         scheduled = T0 + self._fires * MINUTE
+        self._now = max(self._now, scheduled)  # a run is decided when it is due and not before
         name = run_id(job_id, scheduled)
         kind = draw()
         fire: dict[str, Any] = {"version": 1, "scheduled": scheduled, "due": scheduled + SECOND}

@@ -235,8 +235,10 @@ async def test_many_jobs_are_handed_over_at_its_pace_by_either_client(briefly_be
     assert all(result.job_id for result in by_async)
 
 
-async def test_the_command_line_says_one_line_and_goes_on(briefly_behind: Served, tmp_path: Path) -> None:
-    settings = briefly_behind.settings
+async def test_the_command_line_says_one_line_and_goes_on(alone: Served, tmp_path: Path) -> None:
+    await say_behind(alone)
+    await use_up(alone, seconds=8)  # a program takes seconds to start where others run beside it
+    settings = alone.settings
     place = ConnectionInfo(http="", nats=settings.nats_url or "", database="", token=TOKEN)
     await asyncio.to_thread(write_connection, tmp_path, place)
     file = tmp_path / "jobs.json"
@@ -255,7 +257,7 @@ async def test_the_command_line_says_one_line_and_goes_on(briefly_behind: Served
     said = (await asyncio.wait_for(process.stderr.readline(), 20)).decode()
     assert said.startswith("waterclock has ")
     assert said.endswith(" s of work to do: submitting at its pace, 600/s\n")
-    await say(briefly_behind, None)
+    await say(alone, None)
     out, rest = await process.communicate()
     assert (process.returncode, rest) == (0, b"")
     assert out.count(b"SCHEDULED") == 1200
